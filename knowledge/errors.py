@@ -1,0 +1,377 @@
+"""Everything that can go wrong, as one tree.
+
+KnowledgeError                      500  knowledge_error
+├── InvalidInput                    422  invalid_input
+│   ├── EmptyQuery                  422  empty_query
+│   ├── UnsafePath                  422  unsafe_path
+│   ├── PathNotFound                422  path_not_found
+│   ├── PathUnreadable              422  path_unreadable
+│   └── BaseFailed                  422  base_failed
+├── NotFound                        404  not_found
+│   ├── BaseNotFound                404  base_not_found
+│   ├── ItemNotFound                404  item_not_found
+│   ├── ItemNotInBase               404  item_not_in_base
+│   ├── JobNotFound                 404  job_not_found
+│   └── ModelNotFound               404  model_not_found
+├── InvalidOperation                400  invalid_operation
+├── Unavailable                     503  unavailable
+│   ├── BaseBusy                    503  base_busy
+│   ├── DatabaseBusy                503  database_busy
+│   └── BrokerUnavailable           503  broker_unavailable
+├── StorageFull                     507  storage_full
+├── StorageFailed                   500  storage_failed
+├── ConfigurationError              500  configuration_error
+│   └── SchemaMismatch              500  schema_mismatch
+├── IndexFault                      500  index_fault
+│   ├── IndexCorrupt                500  index_corrupt
+│   ├── IndexMismatch               409  index_mismatch
+│   └── DimensionMismatch           409  dimension_mismatch
+├── SourceFault                     422  unreadable       a file or note that cannot become text
+│   ├── SourceMissing               422  missing
+│   ├── EmptySource                 422  empty
+│   ├── UnsupportedSource           422  unsupported
+│   ├── BinarySource                422  binary
+│   ├── CorruptSource               422  corrupt
+│   ├── EncryptedSource             422  encrypted
+│   ├── ReaderBudgetExceeded        422  reader_budget_exceeded
+│   ├── NoIndexableFiles            422  no_indexable_files
+│   └── NoTextExtracted             422  no_text_extracted
+├── EmbeddingFault                  502  embedding_failed  an embedder that did not answer well
+│   ├── EmbedderRefused             502  embedder_refused        401, 403, 404, other 4xx
+│   ├── EmbedderBadAnswer           502  embedder_bad_answer     count, width, order, NaN
+│   ├── EmbedderUnavailable         503  embedder_unavailable    5xx, timeout, no connection
+│   └── EmbedderSlowDown            503  embedder_slow_down      429, 503 with Retry-After
+└── Interrupted                     409  interrupted       control flow inside a job, never shown
+    ├── LeaseLost                   409  lease_lost
+    ├── CancelRequested             409  cancel_requested
+    ├── Draining                    503  draining
+    └── Stalled                     500  stalled
+
+`code` is stable and what callers branch on; the docstring is the default message; `http_status` is what an HTTP edge answers;
+`transient` says whether the same job may succeed if it is simply run again.
+"""
+
+import inspect
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+JsonValue = Any  #: None, bool, int, float, str, or lists and string-keyed dicts of these
+
+
+class KnowledgeError(Exception):
+    """The knowledge service could not do what was asked."""
+
+    code: ClassVar[str] = "knowledge_error"
+    http_status: ClassVar[int] = 500
+    transient: ClassVar[bool] = False
+
+    def __init__(self, message: str | None = None, **details: JsonValue) -> None:
+        super().__init__(message or inspect.getdoc(type(self)))
+        self.details: dict[str, JsonValue] = details
+
+    def to_wire(self) -> dict[str, JsonValue]:
+        return {"code": self.code, "message": str(self), "details": self.details}
+
+
+class InvalidInput(KnowledgeError):
+    """The request is not valid."""
+
+    code = "invalid_input"
+    http_status = 422
+
+
+class EmptyQuery(InvalidInput):
+    """The query holds no letter or digit to search for."""
+
+    code = "empty_query"
+
+
+class UnsafePath(InvalidInput):
+    """This path is empty, absolute, reserved, or leaves the base."""
+
+    code = "unsafe_path"
+
+
+class PathNotFound(InvalidInput):
+    """There is no such file or directory."""
+
+    code = "path_not_found"
+
+
+class PathUnreadable(InvalidInput):
+    """This file or directory may not be read."""
+
+    code = "path_unreadable"
+
+
+class BaseFailed(InvalidInput):
+    """This base has failed; restore it into a new base first."""
+
+    code = "base_failed"
+
+
+class NotFound(KnowledgeError):
+    """There is no such thing."""
+
+    code = "not_found"
+    http_status = 404
+
+
+class BaseNotFound(NotFound):
+    """There is no base with this id or name."""
+
+    code = "base_not_found"
+
+
+class ItemNotFound(NotFound):
+    """There is no item with this id."""
+
+    code = "item_not_found"
+
+
+class ItemNotInBase(NotFound):
+    """One of these items is not in this base."""
+
+    code = "item_not_in_base"
+
+
+class JobNotFound(NotFound):
+    """There is no job with this id."""
+
+    code = "job_not_found"
+
+
+class ModelNotFound(NotFound):
+    """This model is not declared in the models file."""
+
+    code = "model_not_found"
+
+
+class InvalidOperation(KnowledgeError):
+    """This cannot be done now."""
+
+    code = "invalid_operation"
+    http_status = 400
+
+
+class Unavailable(KnowledgeError):
+    """The service cannot answer now; try again."""
+
+    code = "unavailable"
+    http_status = 503
+    transient = True
+
+
+class BaseBusy(Unavailable):
+    """Another operation holds this base; try again in a moment."""
+
+    code = "base_busy"
+
+
+class DatabaseBusy(Unavailable):
+    """The catalogue is locked by another writer; try again in a moment."""
+
+    code = "database_busy"
+
+
+class BrokerUnavailable(Unavailable):
+    """The message broker does not answer; accepted work waits in the ledger."""
+
+    code = "broker_unavailable"
+
+
+class StorageFull(KnowledgeError):
+    """There is no space left for this base's files."""
+
+    code = "storage_full"
+    http_status = 507
+    transient = True
+
+
+class StorageFailed(KnowledgeError):
+    """The disk refused to read or write a file of this base."""
+
+    code = "storage_failed"
+    transient = True
+
+
+class ConfigurationError(KnowledgeError):
+    """The configuration is not valid."""
+
+    code = "configuration_error"
+
+
+class SchemaMismatch(ConfigurationError):
+    """The catalogue's tables are not of this version; run `knowledge db upgrade`."""
+
+    code = "schema_mismatch"
+
+
+class IndexFault(KnowledgeError):
+    """The index of this base could not be used."""
+
+    code = "index_fault"
+
+
+class IndexCorrupt(IndexFault):
+    """The index file of this base is damaged."""
+
+    code = "index_corrupt"
+
+
+class IndexMismatch(IndexFault):
+    """The index file belongs to another base or another layout."""
+
+    code = "index_mismatch"
+    http_status = 409
+
+
+class DimensionMismatch(IndexFault):
+    """The vectors do not have the width that this base was created with."""
+
+    code = "dimension_mismatch"
+    http_status = 409
+
+
+class SourceFault(KnowledgeError):
+    """This source could not be read."""
+
+    code = "unreadable"
+    http_status = 422
+
+
+class SourceMissing(SourceFault):
+    """The stored copy of this source is gone."""
+
+    code = "missing"
+
+
+class EmptySource(SourceFault):
+    """This file has 0 bytes."""
+
+    code = "empty"
+
+
+class UnsupportedSource(SourceFault):
+    """No reader knows this type of file."""
+
+    code = "unsupported"
+
+
+class BinarySource(SourceFault):
+    """This file is named like text but holds binary data."""
+
+    code = "binary"
+
+
+class CorruptSource(SourceFault):
+    """This file is damaged."""
+
+    code = "corrupt"
+
+
+class EncryptedSource(SourceFault):
+    """This file needs a password."""
+
+    code = "encrypted"
+
+
+class ReaderBudgetExceeded(SourceFault):
+    """Reading this file took more than it may."""
+
+    code = "reader_budget_exceeded"
+
+
+class NoIndexableFiles(SourceFault):
+    """This directory holds no file that can be read."""
+
+    code = "no_indexable_files"
+
+
+class NoTextExtracted(SourceFault):
+    """This source holds no text."""
+
+    code = "no_text_extracted"
+
+
+class EmbeddingFault(KnowledgeError):
+    """The embedder did not do its work."""
+
+    code = "embedding_failed"
+    http_status = 502
+    transient = True
+
+
+class EmbedderRefused(EmbeddingFault):
+    """The embedder refused the request; check its key, address and model."""
+
+    code = "embedder_refused"
+    transient = False
+
+
+class EmbedderBadAnswer(EmbeddingFault):
+    """The embedder's answer has the wrong number, order, width or values of vectors."""
+
+    code = "embedder_bad_answer"
+
+
+class EmbedderUnavailable(EmbeddingFault):
+    """The embedder does not answer."""
+
+    code = "embedder_unavailable"
+    http_status = 503
+
+
+class EmbedderSlowDown(EmbeddingFault):
+    """The embedder asks to wait."""
+
+    code = "embedder_slow_down"
+    http_status = 503
+
+    def __init__(self, message: str | None = None, *, retry_after_seconds: float = 5.0, **details: JsonValue) -> None:
+        super().__init__(message, retry_after_seconds=retry_after_seconds, **details)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class Interrupted(KnowledgeError):
+    """This run of a job must stop."""
+
+    code = "interrupted"
+    http_status = 409
+
+
+class LeaseLost(Interrupted):
+    """This run no longer owns its job."""
+
+    code = "lease_lost"
+
+
+class CancelRequested(Interrupted):
+    """This job was asked to stop."""
+
+    code = "cancel_requested"
+
+
+class Draining(Interrupted):
+    """This worker is shutting down."""
+
+    code = "draining"
+    http_status = 503
+
+
+class Stalled(Interrupted):
+    """This job made no progress for too long."""
+
+    code = "stalled"
+    http_status = 500
+
+
+def all_errors() -> Mapping[str, type[KnowledgeError]]:
+    """Every class of the tree by its code; used to rebuild an error from the wire."""
+    found: dict[str, type[KnowledgeError]] = {}
+    pending: list[type[KnowledgeError]] = [KnowledgeError]
+    while pending:
+        kind = pending.pop()
+        found[kind.code] = kind
+        pending.extend(kind.__subclasses__())
+    return found

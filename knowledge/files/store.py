@@ -1,0 +1,68 @@
+"""What stores the bytes a base owns. `path` arguments are relative to the base's `raw/`, POSIX, and guarded (see `paths.py`)."""
+
+from collections.abc import Collection, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """Bytes copied beside `raw/`, not yet part of the base."""
+
+    base_id: str
+    token: str
+    size: int
+
+
+class RawFiles(Protocol):
+    """Every method raises `UnsafePath`, `StorageFull` or `StorageFailed`, never an `OSError`."""
+
+    def stage_file(self, base_id: str, source: Path) -> Staged:
+        """Copy a file beside `raw/` and make it durable; needs no lock.
+
+        Raises:
+            PathNotFound, PathUnreadable: the source, before anything was kept.
+        """
+        ...
+
+    def stage_text(self, base_id: str, text: str, *, durable: bool = True) -> Staged: ...
+
+    def publish(self, staged: Staged, path: str, *, overwrite: bool = False) -> None:
+        """Rename staged bytes to their place; parents are made. Refuses an existing target unless `overwrite`."""
+        ...
+
+    def sync(self, base_id: str, paths: Iterable[str]) -> None:
+        """Make the directory entries of these paths durable; called once per batch, before the rows are committed."""
+        ...
+
+    def discard(self, staged: Iterable[Staged]) -> None:
+        """Forget staged bytes; best effort."""
+        ...
+
+    def local(self, base_id: str, path: str) -> AbstractContextManager[Path]:
+        """A real file to read from.
+
+        Raises:
+            SourceMissing: there is none.
+        """
+        ...
+
+    def exists(self, base_id: str, path: str) -> bool: ...
+
+    def remove(self, base_id: str, paths: Collection[str], trees: Collection[str] = ()) -> None:
+        """Unlink files and whole trees, then parent folders left empty (never `raw/`); absent ones are fine."""
+        ...
+
+    def remove_base(self, base_id: str) -> None:
+        """Remove everything of a base, its index included; absent is fine."""
+        ...
+
+    def leftovers(self, base_id: str, older_than_seconds: float) -> list[Staged]:
+        """Staged bytes that nobody published in this time."""
+        ...
+
+    def listing(self, base_id: str) -> Iterable[tuple[str, float]]:
+        """Every file below `raw/` as (path, modification time in seconds since the epoch)."""
+        ...

@@ -1,0 +1,25 @@
+"""The base lock: serialises changes that span rows, index and files of one base. See ARCHITECTURE, the base lock."""
+
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+
+class Locks(Protocol):
+    def base(self, base_id: str, *, wait_seconds: float | None = None) -> AbstractContextManager[None]:
+        """Hold the lock of one base; not re-entrant; freed by the system when its holder dies.
+
+        Args:
+            wait_seconds: None means the configured wait; 0 means do not wait.
+
+        Raises:
+            BaseBusy: another holder did not let go in time.
+        """
+        ...
+
+    def single_flight(self, name: str) -> AbstractContextManager[bool]:
+        """True inside if this process is the only one doing `name`; False, without waiting, if another is."""
+        ...
+
+    def forget(self, base_id: str) -> None:
+        """Remove what the lock of a base that is gone has left behind."""
+        ...

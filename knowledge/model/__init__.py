@@ -1,0 +1,1 @@
+"""Vocabulary shared by every layer; pure values, no I/O."""
