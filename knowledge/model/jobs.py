@@ -1,0 +1,154 @@
+"""The five jobs: what they are called, where they run, and what happens to lost ones."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+from knowledge.model.ids import BaseId, ItemId, JobId
+
+
+class JobType(StrEnum):
+    PREPARE_ROOT = "knowledge.prepare-root"
+    INDEX_DOCUMENTS = "knowledge.index-documents"
+    CHECK_FILE_PROCESSING_RESULT = "knowledge.check-file-processing-result"
+    DELETE_SUBTREE = "knowledge.delete-subtree"
+    REINDEX_SUBTREE = "knowledge.reindex-subtree"
+
+
+class Track(StrEnum):
+    INDEX = "index"  #: long work, inside the window of its base
+    CONTROL = "control"  #: short work, in a worker process of its own
+
+
+class Recovery(StrEnum):
+    ABANDON = "abandon"  #: lost work is parked where a person sees it
+    RETRY = "retry"  #: lost work is sent again, for ever
+
+
+class JobStatus(StrEnum):
+    PENDING = "pending"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+ACTIVE_JOB: Final = frozenset({JobStatus.PENDING, JobStatus.RUNNING})
+
+MAX_EXECUTIONS: Final = 3  #: of an abandon job that ends in errors; losses end it at once
+STUCK_AFTER: Final = 8  #: losses and errors after which a retry job is shown as stuck
+STUCK_BACKOFF_SECONDS: Final = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class JobKind:
+    """The row of the job table."""
+
+    type: JobType
+    track: Track
+    recovery: Recovery
+    backoff_seconds: float  #: before the second execution; doubles
+    max_backoff_seconds: float
+    key: str  #: last word of the idempotency key
+
+
+KINDS: Final = {
+    kind.type: kind
+    for kind in (
+        JobKind(JobType.PREPARE_ROOT, Track.INDEX, Recovery.ABANDON, 2.0, 60.0, "prepare"),
+        JobKind(JobType.INDEX_DOCUMENTS, Track.INDEX, Recovery.ABANDON, 1.0, 30.0, "index"),
+        JobKind(JobType.CHECK_FILE_PROCESSING_RESULT, Track.CONTROL, Recovery.ABANDON, 1.0, 30.0, "check"),
+        JobKind(JobType.DELETE_SUBTREE, Track.CONTROL, Recovery.RETRY, 2.0, 60.0, "delete"),
+        JobKind(JobType.REINDEX_SUBTREE, Track.INDEX, Recovery.ABANDON, 2.0, 60.0, "reindex"),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """A job that shall exist."""
+
+    type: JobType
+    base_id: BaseId
+    item_ids: Sequence[ItemId]
+    parent_id: JobId | None = None
+    priority: int = 0
+
+    @classmethod
+    def prepare_root(cls, base_id: BaseId, item_id: ItemId) -> "JobSpec":
+        return cls(JobType.PREPARE_ROOT, base_id, (item_id,))
+
+    @classmethod
+    def index_documents(cls, base_id: BaseId, item_id: ItemId, parent_id: JobId | None = None) -> "JobSpec":
+        return cls(JobType.INDEX_DOCUMENTS, base_id, (item_id,), parent_id)
+
+    @classmethod
+    def delete_subtree(cls, base_id: BaseId, root_ids: Iterable[ItemId]) -> "JobSpec":
+        return cls(JobType.DELETE_SUBTREE, base_id, tuple(sorted(root_ids)))
+
+    @property
+    def kind(self) -> JobKind:
+        return KINDS[self.type]
+
+    @property
+    def idempotency_key(self) -> str:
+        """Fixed length, whatever the number of items."""
+        words = ["knowledge", self.base_id, ",".join(sorted(self.item_ids)), self.kind.key]
+        if self.parent_id:
+            words.append(self.parent_id)
+        return hashlib.sha256(":".join(words).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The process that runs a job. `started` (seconds since the epoch) tells it from a later process with the same pid."""
+
+    host: str
+    pid: int
+    started: float
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One row of the ledger as others may see it."""
+
+    id: JobId
+    type: JobType
+    base_id: BaseId
+    shard: str
+    item_ids: tuple[ItemId, ...]
+    status: JobStatus
+    attempt: int  #: executions that ended in an error
+    losses: int  #: executions whose process was lost
+    scheduled_at: datetime
+    created_at: datetime
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    published_at: datetime | None = None
+    lease_until: datetime | None = None
+    cancel_requested_at: datetime | None = None
+    run_token: str | None = None
+    owner: Owner | None = None
+    error: str | None = None
+    error_detail: dict[str, object] = field(default_factory=dict)
+    progress: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> JobKind:
+        return KINDS[self.type]
+
+    @property
+    def only_item(self) -> ItemId:
+        (item_id,) = self.item_ids
+        return item_id
+
+    @property
+    def is_stuck(self) -> bool:
+        return self.status in ACTIVE_JOB and self.attempt + self.losses >= STUCK_AFTER
+
+    @property
+    def is_unpublished(self) -> bool:
+        return self.status is JobStatus.PENDING and self.published_at is None

@@ -1,0 +1,115 @@
+"""What the service answers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from knowledge.model.ids import BaseId, ItemId
+from knowledge.model.jobs import Job
+from knowledge.model.status import ACTIVE, ItemStatus
+from knowledge.model.views import Item
+
+
+@dataclass(frozen=True, slots=True)
+class AddReceipt:
+    """Accepted: rows and jobs are committed. Not yet indexed."""
+
+    base_id: BaseId
+    items: Sequence[Item]
+    published: bool  #: False: the broker does not answer; the jobs wait in the ledger and are sent when it is back
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteReceipt:
+    """The outermost roots now `deleting`; nothing has been removed yet."""
+
+    base_id: BaseId
+    root_ids: Sequence[ItemId]
+    published: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StatusCounts:
+    """How many leaves and containers of some subtrees have each status; rows that are gone count nowhere."""
+
+    leaves: Mapping[ItemStatus, int]
+    containers: Mapping[ItemStatus, int]
+
+    @property
+    def total(self) -> int:
+        return sum(self.leaves.values()) + sum(self.containers.values())
+
+    @property
+    def is_settled(self) -> bool:
+        """Nothing of it is being worked on any more."""
+        busy = ACTIVE | {ItemStatus.IDLE, ItemStatus.DELETING}
+        return not any(counts.get(status, 0) for counts in (self.leaves, self.containers) for status in busy)
+
+    @property
+    def work_done(self) -> float:
+        """Share of the leaves that are terminal, 0..1; an expanding directory counts as unfinished work."""
+        done = sum(self.leaves.get(status, 0) for status in (ItemStatus.COMPLETED, ItemStatus.FAILED))
+        open_containers = self.containers.get(ItemStatus.PREPARING, 0)
+        total = sum(self.leaves.values()) + open_containers
+        return 1.0 if total == 0 else done / total
+
+
+@dataclass(frozen=True, slots=True)
+class ItemPage:
+    items: Sequence[Item]
+    total: int
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobPage:
+    jobs: Sequence[Job]
+    total: int
+
+
+class ScoreKind(StrEnum):
+    RANKING = "ranking"  #: orders the hits, says nothing about how good they are; thresholds do not apply
+    RELEVANCE = "relevance"  #: 0..1, cut by the base's threshold
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHit:
+    """One passage. `char_start`, `char_end` count code points of the item's text."""
+
+    rank: int
+    score: float
+    score_kind: ScoreKind
+    chunk_id: str
+    item_id: ItemId
+    concept_id: str
+    title: str
+    text: str
+    char_start: int
+    char_end: int
+    page: int | None
+    item_status: ItemStatus
+    source: str
+    chunk_index: int
+    token_count: int  #: estimated
+
+
+@dataclass(frozen=True, slots=True)
+class SearchAnswer:
+    """The hits, and what they cannot contain yet."""
+
+    hits: Sequence[SearchHit]
+    mode: str  #: "hybrid" or "lexical"
+    pending: int  #: leaves being indexed that have no material yet
+    stale: int  #: leaves being indexed again, found with their last good material
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerView:
+    """One worker process that told of itself."""
+
+    name: str
+    host: str
+    pid: int
+    queues: Sequence[str]
+    is_alive: bool
+    seconds_since_heartbeat: float

@@ -1,0 +1,67 @@
+"""Rows as the rest of the house sees them: frozen, without a session behind them."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from knowledge.model.ids import BaseId, ItemId
+from knowledge.model.status import BaseStatus, ItemStatus, ItemType
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    id: BaseId
+    name: str
+    status: BaseStatus
+    error: str | None
+    embedder: str | None
+    dimensions: int | None
+    chunk_size: int
+    chunk_overlap: int
+    chunk_strategy: str
+    chunk_separator: str
+    threshold: float | None
+    document_count: int | None
+    fail_on_empty: bool
+    shard: str
+    created_at: datetime
+    updated_at: datetime
+    deleting_at: datetime | None = None
+    item_count: int = 0  #: items of all levels that are not `deleting`
+
+    @property
+    def mode(self) -> str:
+        """How this base searches: `hybrid` with an embedder, else `lexical`."""
+        return "hybrid" if self.embedder else "lexical"
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    id: ItemId
+    base_id: BaseId
+    group_id: ItemId | None
+    type: ItemType
+    source: str  #: where it came from, as the person knows it
+    status: ItemStatus
+    error: str | None
+    error_detail: dict[str, object]
+    relative_path: str | None
+    indexed_path: str | None
+    chunk_count: int | None
+    notices: tuple[str, ...]
+    expanded_at: datetime | None
+    created_at: datetime
+    updated_at: datetime
+    data: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """The last part of its stored path, else of its source."""
+        path = self.relative_path or self.source
+        return path.rstrip("/").rsplit("/", 1)[-1] or self.source
+
+    @property
+    def concept_id(self) -> str | None:
+        """The document's address inside its base; containers have none."""
+        if self.type is ItemType.DIRECTORY:
+            return None
+        return self.indexed_path or self.relative_path

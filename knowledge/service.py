@@ -1,0 +1,145 @@
+"""KnowledgeService: the whole product in one process, one line per public method.
+
+Every method raises kinds of `KnowledgeError` only. Methods that accept work return receipts: committed, not yet done.
+"""
+
+from collections.abc import Sequence
+
+from knowledge.bases import create, delete as delete_base_flow
+from knowledge.catalog import bases, items, jobs, spend, tree, workers
+from knowledge.ingestion import add, delete
+from knowledge.model.ids import BaseId, ItemId, JobId
+from knowledge.model.inputs import BaseInput, ItemInput
+from knowledge.model.jobs import Job, JobStatus
+from knowledge.model.results import (
+    AddReceipt,
+    DeleteReceipt,
+    ItemPage,
+    JobPage,
+    SearchAnswer,
+    StatusCounts,
+    WorkerView,
+)
+from knowledge.model.status import ItemStatus, ItemType
+from knowledge.model.views import Base, Item
+from knowledge.query import search
+from knowledge.runtime import Runtime
+
+
+class KnowledgeService:
+    def __init__(self, runtime: Runtime) -> None:
+        self.rt = runtime
+
+    # bases -------------------------------------------------------------------------------------------------------------------
+
+    def create_base(self, base: BaseInput) -> Base:
+        return create.create_base(self.rt, base)
+
+    def list_bases(self, *, include_deleting: bool = False) -> Sequence[Base]:
+        """Every base, newest first, with its item count."""
+        with self.rt.db.read() as tx:
+            return bases.list_all(tx, include_deleting=include_deleting)
+
+    def base(self, id_or_name: str) -> Base:
+        """A base by id, else by name if exactly one has it.
+
+        Raises:
+            BaseNotFound: none has it.
+            InvalidInput: several bases have this name; use the id.
+        """
+        with self.rt.db.read() as tx:
+            return bases.resolve(tx, id_or_name)
+
+    def delete_base(self, base_id: BaseId) -> None:
+        """Hide the base at once, stop its jobs, then remove its files, index and rows.
+
+        Raises:
+            BaseNotFound, BaseBusy, StorageFailed: after the last two the base stays hidden and recovery finishes it.
+        """
+        delete_base_flow.delete_base(self.rt, base_id)
+
+    # items -------------------------------------------------------------------------------------------------------------------
+
+    def add_items(self, base_id: BaseId, inputs: Sequence[ItemInput]) -> AddReceipt:
+        """Accept files, directories and notes; all or none. Their bytes are copied before this returns (directories: later)."""
+        return add.add_items(self.rt, base_id, inputs)
+
+    def delete_items(self, base_id: BaseId, item_ids: Sequence[ItemId]) -> DeleteReceipt:
+        """Hide these subtrees at once and have their remains removed; allowed in any status."""
+        return delete.delete_items(self.rt, base_id, item_ids)
+
+    def list_items(
+        self,
+        base_id: BaseId,
+        *,
+        group_id: ItemId | None = None,
+        roots_only: bool = False,
+        type: ItemType | None = None,  # noqa: A002 - the name callers expect
+        status: ItemStatus | None = None,
+        limit: int = 20,
+        cursor: str | None = None,
+    ) -> ItemPage:
+        """Directories first, then newest first; `deleting` rows are hidden. `limit` 1..100."""
+        with self.rt.db.read() as tx:
+            return items.page(
+                tx, base_id, group_id=group_id, roots_only=roots_only, type=type, status=status, limit=limit, cursor=cursor
+            )
+
+    def item(self, item_id: ItemId) -> Item:
+        """One item, also while it is `deleting`."""
+        with self.rt.db.read() as tx:
+            return items.get(tx, item_id)
+
+    def status_counts(self, base_id: BaseId, root_ids: Sequence[ItemId] | None = None) -> StatusCounts:
+        """Counts over these subtrees, or over the whole base (then without `deleting` rows)."""
+        with self.rt.db.read() as tx:
+            return tree.status_counts(tx, base_id, root_ids)
+
+    def failures(self, base_id: BaseId, root_ids: Sequence[ItemId] | None = None, *, limit: int = 100) -> Sequence[Item]:
+        """Failed leaves, and containers that failed for a reason of their own, oldest first."""
+        with self.rt.db.read() as tx:
+            return tree.failures(tx, base_id, root_ids, limit=limit)
+
+    # search ------------------------------------------------------------------------------------------------------------------
+
+    def search(self, base_id: BaseId, query: str, *, limit: int | None = None) -> SearchAnswer:
+        """The passages that answer best. `limit` overrides the base's own count (10 unless set).
+
+        Raises:
+            EmptyQuery: nothing in the query can be searched for.
+            BaseFailed, BaseNotFound, EmbeddingFault (hybrid bases), IndexFault.
+        """
+        return search.search(self.rt, base_id, query, limit=limit)
+
+    # jobs --------------------------------------------------------------------------------------------------------------------
+
+    def list_jobs(
+        self, *, base_id: BaseId | None = None, statuses: Sequence[JobStatus] | None = None, limit: int = 50
+    ) -> JobPage:
+        """Newest first."""
+        with self.rt.db.read() as tx:
+            return jobs.page(tx, base_id=base_id, statuses=statuses, limit=limit)
+
+    def job(self, job_id: JobId) -> Job:
+        with self.rt.db.read() as tx:
+            return jobs.get(tx, job_id)
+
+    # the house itself --------------------------------------------------------------------------------------------------------
+
+    def workers(self) -> Sequence[WorkerView]:
+        """Worker processes that told of themselves within the last day."""
+        with self.rt.db.read() as tx:
+            return workers.list_all(tx)
+
+    def spend_total(self, base_id: BaseId) -> spend.SpendTotal:
+        """What a base has cost: requests, texts sent, tokens, texts that came from the cache."""
+        with self.rt.db.read() as tx:
+            return spend.total(tx, base_id)
+
+    def broker_answers(self) -> bool:
+        return self.rt.dispatch.broker_answers()
+
+    def close(self) -> None:
+        self.rt.close()
+
+
