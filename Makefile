@@ -1,0 +1,41 @@
+# Start with `make demo`. Everything here runs from the checkout, with the packages in .venv.
+
+PYTHON ?= python3
+SCHEDULES ?= 3
+
+export PYTHON
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench up down chaos
+
+help: ## what can be made
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## .venv with everything, or nothing if it is current (PYTHON=python3.12 picks another Python)
+	@bash deploy/run/setup.sh
+
+demo: setup ## import a folder, index it with real workers, search it; under two minutes
+	@.venv/bin/python deploy/demo.py
+
+test: check ## check, then every test, faults included
+	.venv/bin/python -m pytest tests
+
+check: setup ## lint, format, types, layering
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+
+bench: setup ## ratios of speed and memory, measured here and now
+	.venv/bin/python -m tests.bench
+
+up: setup ## broker, workers, beat and Flower in the background
+	@.venv/bin/python -m deploy.run.stack up
+
+down: setup ## stop what `make up` started
+	@.venv/bin/python -m deploy.run.stack down
+
+chaos: setup ## the fault suite, SCHEDULES times in a row (default 3); stops at the first failure
+	@for schedule in $$(seq $(SCHEDULES)); do \
+	  echo "fault suite, run $$schedule of $(SCHEDULES)"; \
+	  .venv/bin/python -m pytest tests/faults || exit 1; \
+	done
