@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from knowledge.model.documents import EmbedderSpec, EmbeddingUse, Vector, Vectors
 
@@ -32,4 +32,13 @@ class Embedder(Protocol):
 
     def embed_query(self, text: str) -> Vector:
         """The vector of a question, float32, shape (dimensions,)."""
+        ...
+
+
+@runtime_checkable
+class MeasuresInput(Protocol):
+    """An embedder that knows its own tokenizer: the chunker asks it, so that no text is longer than the model reads."""
+
+    def longest_prefix(self, text: str) -> int:
+        """How many characters of `text`, from its start, the model takes whole; `len(text)` if all of it."""
         ...
