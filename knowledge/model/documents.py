@@ -95,7 +95,7 @@ class EmbedderSpec:
     """One embedder as `models.toml` declares it."""
 
     id: str
-    kind: str  #: "minilm" | "wordllama" | "openai"
+    kind: str  #: name in the entry point group `knowledge.embedders`: "minilm", "wordllama", "openai", "hashing" …
     dimensions: int
     model: str = ""  #: the provider's name of the model
     revision: str = ""
@@ -110,6 +110,8 @@ class EmbedderSpec:
     timeout_seconds: float = 60.0
     price_per_million_tokens: float | None = None
     billed: bool = False
+    options: Mapping[str, str | int | float | bool] = field(default_factory=dict, hash=False)
+    """What only this kind knows, for example `threads`; never anything that changes a vector."""
 
     @property
     def fingerprint(self) -> str:
