@@ -1,4 +1,4 @@
-"""What stores the bytes a base owns. `path` arguments are relative to the base's `raw/`, POSIX, and guarded (see `paths.py`)."""
+"""What stores the bytes a base owns. `path` arguments are relative to the base's `raw/`, POSIX and guarded (`paths.py`)."""
 
 from collections.abc import Collection, Iterable
 from contextlib import AbstractContextManager

@@ -1,0 +1,344 @@
+"""The bytes of bases on a local disk.
+
+{root}/bases/{base_id}/raw/         what items own
+{root}/bases/{base_id}/staging/     bytes on their way in; one file a token
+{root}/bases/{base_id}/.knowledge/  the index (not ours)
+
+Paths are walked part by part from `raw/` without following symbolic links, so that a link planted inside can neither show nor
+change anything outside. A staged file is published by a rename inside one file system. Every entry is private to its owner.
+"""
+
+import errno
+import os
+import re
+import secrets
+import shutil
+import stat
+import time
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePosixPath
+from typing import Final, NoReturn
+
+from knowledge.errors import PathNotFound, PathUnreadable, SourceMissing, StorageFailed, StorageFull, UnsafePath
+from knowledge.files.paths import RESERVED, guard, guard_base
+from knowledge.files.store import Staged
+
+CHUNK_BYTES: Final = 1 << 20
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_NO_SUCH: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
+_SURROGATES: Final = re.compile(r"[\ud800-\udfff]")
+_TOKEN: Final = re.compile(r"[0-9a-f]{32}")
+
+
+class LocalRawFiles:
+    """Implements `RawFiles` below one directory, which is made when it is first needed."""
+
+    def __init__(self, root: Path) -> None:
+        self._bases = root / "bases"
+
+    def stage_file(self, base_id: str, source: Path) -> Staged:
+        """See `RawFiles.stage_file`. A file that changes meanwhile is refused: its copy would be of no moment that ever was."""
+        with _opened(source) as (reading, before), self._new_staged(base_id) as (token, writing):
+            size = _copy(reading, writing, source)
+            after = os.fstat(reading)
+            if after.st_nlink == 0:
+                raise PathNotFound("This file was removed while it was being copied.", path=_shown(source))
+            if (size, after.st_mtime_ns, after.st_size) != (before.st_size, before.st_mtime_ns, before.st_size):
+                raise PathUnreadable("This file changed while it was being copied; try again.", path=_shown(source))
+            with _storage(base_id):
+                os.fsync(writing)
+        return Staged(base_id=base_id, token=token, size=size)
+
+    def stage_text(self, base_id: str, text: str, *, durable: bool = True) -> Staged:
+        """See `RawFiles.stage_text`. UTF-8; lone surrogates become U+FFFD.
+
+        Args:
+            durable: False where the text can be written again, because a row holds it.
+        """
+        data = _SURROGATES.sub("\ufffd", text).encode()
+        with self._new_staged(base_id) as (token, writing), _storage(base_id):
+            _write(writing, data)
+            if durable:
+                os.fsync(writing)
+        return Staged(base_id=base_id, token=token, size=len(data))
+
+    def publish(self, staged: Staged, path: str, *, overwrite: bool = False) -> None:
+        """See `RawFiles.publish`. The caller holds the base lock; without it two publishers could pick one name."""
+        guard(path)
+        with _storage(staged.base_id, path=path), self._folder_of(staged.base_id, path, create=True) as folder:
+            if folder is None:
+                raise _crossing(path)
+            name = PurePosixPath(path).name
+            if not overwrite and _entry(name, folder) is not None:
+                raise StorageFailed("There is already a file at this path.", base_id=staged.base_id, path=path)
+            os.rename(self._staged_path(staged), name, dst_dir_fd=folder)
+
+    def sync(self, base_id: str, paths: Iterable[str]) -> None:
+        """See `RawFiles.sync`. Each folder on the way is synced once, deepest first, since it may be new as well."""
+        base = self._base(base_id)
+        inner = {parent for path in paths for parent in PurePosixPath(guard(path)).parents}
+        with _storage(base_id):
+            for parent in sorted(inner, key=lambda place: len(place.parts), reverse=True):
+                _sync_folder(base / "raw" / parent)
+            for folder in (base, self._bases, self._bases.parent):
+                _sync_folder(folder)
+
+    def discard(self, staged: Iterable[Staged]) -> None:
+        for one in staged:
+            with suppress(OSError):
+                self._staged_path(one).unlink(missing_ok=True)
+
+    @contextmanager
+    def local(self, base_id: str, path: str) -> Iterator[Path]:
+        guard(path)
+        with _storage(base_id, path=path), self._folder_of(base_id, path) as folder:
+            found = None if folder is None else _entry(PurePosixPath(path).name, folder)
+        if found is None:
+            raise SourceMissing(base_id=base_id, path=path)
+        if not stat.S_ISREG(found.st_mode):
+            raise UnsafePath(base_id=base_id, path=path, reason="not a plain file")
+        yield self._base(base_id) / "raw" / path
+
+    def exists(self, base_id: str, path: str) -> bool:
+        """Whether this name is taken, by a file, a folder or anything else."""
+        guard(path)
+        with _storage(base_id, path=path), self._folder_of(base_id, path) as folder:
+            return folder is not None and _entry(PurePosixPath(path).name, folder) is not None
+
+    def remove(self, base_id: str, paths: Collection[str], trees: Collection[str] = ()) -> None:
+        """See `RawFiles.remove`. A symbolic link is removed itself, never what it points to, nor anything behind it."""
+        for path in (*paths, *trees):
+            guard(path)
+        for path in trees:
+            with _storage(base_id, path=path), self._folder_of(base_id, path) as folder:
+                if folder is not None:
+                    _remove_tree(PurePosixPath(path).name, folder)
+        for path in paths:
+            with _storage(base_id, path=path), self._folder_of(base_id, path) as folder, suppress(FileNotFoundError):
+                if folder is not None:
+                    os.unlink(PurePosixPath(path).name, dir_fd=folder)
+        self._remove_empty_parents(base_id, (*paths, *trees))
+
+    def remove_base(self, base_id: str) -> None:
+        guard_base(base_id)
+        with _storage(base_id):
+            try:
+                folder = os.open(self._bases, _FOLDER)
+            except FileNotFoundError:
+                return
+            try:
+                _remove_tree(base_id, folder)
+            finally:
+                os.close(folder)
+
+    def leftovers(self, base_id: str, older_than_seconds: float) -> list[Staged]:
+        staging = self._base(base_id) / "staging"
+        limit = time.time() - older_than_seconds
+        found = []
+        with _storage(base_id):
+            for entry in _entries(staging):
+                with suppress(FileNotFoundError):  # published or discarded meanwhile
+                    state = entry.stat(follow_symlinks=False)
+                    if _TOKEN.fullmatch(entry.name) and state.st_mtime <= limit:
+                        found.append(Staged(base_id=base_id, token=entry.name, size=state.st_size))
+        return found
+
+    def listing(self, base_id: str) -> Iterator[tuple[str, float]]:
+        """See `RawFiles.listing`. Lazy; folders are not listed, links are listed and not followed."""
+        raw = self._base(base_id) / "raw"
+        pending = [""]
+        while pending:
+            inside = pending.pop()
+            with _storage(base_id):
+                entries = _entries(raw / inside)
+            for entry in entries:
+                path = f"{inside}{entry.name}"
+                with _storage(base_id, path=path):
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append(f"{path}/")
+                        continue
+                    try:
+                        changed = entry.stat(follow_symlinks=False).st_mtime
+                    except FileNotFoundError:
+                        continue
+                yield path, changed
+
+    def _base(self, base_id: str) -> Path:
+        return self._bases / guard_base(base_id)
+
+    def index_folder(self, base_id: str) -> Path:
+        """Where the index of a base lies; made by whoever writes it."""
+        return self._base(base_id) / RESERVED
+
+    def _staged_path(self, staged: Staged) -> Path:
+        if not _TOKEN.fullmatch(staged.token):
+            raise UnsafePath(reason="not a staging token")
+        return self._base(staged.base_id) / "staging" / staged.token
+
+    @contextmanager
+    def _new_staged(self, base_id: str) -> Iterator[tuple[str, int]]:
+        """A fresh file to write to; gone again if the body raises."""
+        token = secrets.token_hex(16)
+        target = self._base(base_id) / "staging" / token
+        with _storage(base_id):
+            try:
+                writing = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            except FileNotFoundError:
+                target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                writing = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            yield token, writing
+        except BaseException:
+            with suppress(OSError):
+                target.unlink()
+            raise
+        finally:
+            os.close(writing)
+
+    @contextmanager
+    def _folder_of(self, base_id: str, path: str, *, create: bool = False) -> Iterator[int | None]:
+        """A descriptor of the folder that holds `path`, reached without following links; None if there is no such folder."""
+        raw = self._base(base_id) / "raw"
+        if create:
+            raw.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder: int | None = None
+        try:
+            try:
+                folder = os.open(raw, _FOLDER)
+                for part in PurePosixPath(path).parts[:-1]:
+                    inner = _inner_folder(part, folder, create=create)
+                    os.close(folder)
+                    folder = inner
+            except OSError as error:
+                # A link or a file in the way: nothing of ours can lie behind it.
+                if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+                    raise
+                if folder is not None:
+                    os.close(folder)
+                    folder = None
+            yield folder
+        finally:
+            if folder is not None:
+                os.close(folder)
+
+    def _remove_empty_parents(self, base_id: str, paths: Iterable[str]) -> None:
+        parents = {parent for path in paths for parent in PurePosixPath(path).parents if parent.parts}
+        for parent in sorted(parents, key=lambda place: len(place.parts), reverse=True):
+            with _storage(base_id, path=str(parent)), self._folder_of(base_id, str(parent)) as folder:
+                if folder is None:
+                    continue
+                try:
+                    os.rmdir(parent.name, dir_fd=folder)
+                except OSError as error:
+                    if error.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                        raise
+
+
+@contextmanager
+def _opened(source: Path) -> Iterator[tuple[int, os.stat_result]]:
+    """A plain file open for reading; a pipe or device is refused instead of waited for."""
+    try:
+        reading = os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except ValueError as error:  # a NUL inside
+        raise PathNotFound(path=_shown(source)) from error
+    except OSError as error:
+        kind = PathNotFound if error.errno in _NO_SUCH else PathUnreadable
+        raise kind(path=_shown(source), reason=os.strerror(error.errno or 0)) from error
+    try:
+        state = os.fstat(reading)
+        if not stat.S_ISREG(state.st_mode):
+            raise PathUnreadable(path=_shown(source), reason="not a plain file")
+        yield reading, state
+    finally:
+        os.close(reading)
+
+
+def _copy(reading: int, writing: int, source: Path) -> int:
+    size = 0
+    while True:
+        try:
+            data = os.read(reading, CHUNK_BYTES)
+        except OSError as error:
+            raise PathUnreadable(path=_shown(source), reason=os.strerror(error.errno or 0)) from error
+        if not data:
+            return size
+        with _storage():
+            _write(writing, data)
+        size += len(data)
+
+
+def _write(writing: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(writing, rest) :]
+
+
+def _inner_folder(part: str, folder: int, *, create: bool) -> int:
+    if create:
+        with suppress(FileExistsError):
+            os.mkdir(part, mode=0o700, dir_fd=folder)
+    return os.open(part, _FOLDER, dir_fd=folder)
+
+
+def _entry(name: str, folder: int) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except FileNotFoundError:
+        return []
+
+
+def _remove_tree(name: str, folder: int) -> None:
+    """Remove a folder, file or link; what somebody else removes meanwhile is fine."""
+    found = _entry(name, folder)
+    if found is None:
+        return
+    if not stat.S_ISDIR(found.st_mode):
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=folder)
+        return
+    shutil.rmtree(name, dir_fd=folder, onerror=_unless_gone)
+
+
+def _unless_gone(_function: object, _path: object, fault: tuple[type[BaseException], BaseException, object]) -> None:
+    if not isinstance(fault[1], FileNotFoundError):
+        raise fault[1]
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _storage(base_id: str | None = None, **details: str) -> Iterator[None]:
+    """Our own errors for whatever the operating system answers."""
+    try:
+        yield
+    except OSError as error:
+        _refuse(error, details if base_id is None else {"base_id": base_id, **details})
+
+
+def _refuse(error: OSError, details: dict[str, str]) -> NoReturn:
+    kind = StorageFull if error.errno in _NO_ROOM else StorageFailed
+    raise kind(reason=os.strerror(error.errno or 0), **details) from error
+
+
+def _crossing(path: str) -> UnsafePath:
+    return UnsafePath(path=path, reason="a file or a link is in the way")
+
+
+def _shown(path: Path) -> str:
+    return os.fsencode(str(path).replace("\x00", "\ufffd")).decode(errors="replace")

@@ -1,0 +1,120 @@
+"""The base lock as `flock` on one file a base.
+
+The system frees it at the moment its holder dies, however it dies. Lock files lie outside the bases' folders, because whoever
+removes a base holds its lock meanwhile; they are removed by `forget` alone. The file names its holder, for the waiter's error.
+"""
+
+import json
+import os
+import re
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from knowledge.errors import BaseBusy
+
+if TYPE_CHECKING:
+    from filelock import FileLock
+
+POLL_SECONDS: Final = 0.01  #: how soon a waiter notices; each look costs one system call
+_NAME: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,127}")
+
+
+class FileLocks:
+    """Implements `Locks` with files in one directory; may be shared by threads and inherited by forked processes."""
+
+    def __init__(self, directory: Path, wait_seconds: float) -> None:
+        self._directory = directory
+        self._wait_seconds = wait_seconds
+        self._mine = _Held()
+
+    @contextmanager
+    def base(self, base_id: str, *, wait_seconds: float | None = None) -> Iterator[None]:
+        """See `Locks.base`. A thread that takes a base it already holds gets a RuntimeError at once."""
+        path = self._path(base_id)
+        if base_id in self._mine.now():
+            raise RuntimeError(f"the lock of base {base_id} is already held by this thread; it is not re-entrant")
+        wait = self._wait_seconds if wait_seconds is None else wait_seconds
+        lock = self._take(path, wait)
+        if lock is None:
+            raise BaseBusy(base_id=base_id, waited_seconds=wait, holder=_holder(path))
+        self._mine.now().add(base_id)
+        try:
+            _sign(path)
+            yield
+        finally:
+            self._mine.now().discard(base_id)
+            lock.release()
+
+    @contextmanager
+    def single_flight(self, name: str) -> Iterator[bool]:
+        lock = self._take(self._path(f"{name}.flight"), 0)
+        try:
+            yield lock is not None
+        finally:
+            if lock is not None:
+                lock.release()
+
+    def forget(self, base_id: str) -> None:
+        """See `Locks.forget`. Removed under the lock: a waiter that gets the removed file notices and takes a new one.
+
+        Raises:
+            BaseBusy: somebody uses the lock.
+        """
+        path = self._path(base_id)
+        if path.exists():
+            with self.base(base_id, wait_seconds=0):
+                path.unlink(missing_ok=True)
+
+    def _path(self, name: str) -> Path:
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} cannot name a lock")
+        return self._directory / name
+
+    def _take(self, path: Path, wait_seconds: float) -> "FileLock | None":
+        from filelock import FileLock, Timeout
+
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # A fresh object each time: filelock's own are re-entrant, which would let two threads in.
+        lock = FileLock(path, mode=0o600, thread_local=False, is_singleton=False)
+        try:
+            lock.acquire(timeout=max(0.0, wait_seconds), poll_interval=POLL_SECONDS)
+        except Timeout:
+            return None
+        return lock
+
+
+class _Held(threading.local):
+    """The bases that this thread of this process holds; a forked child starts with none, since locks stay with the parent."""
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+        self._names: set[str] = set()
+
+    def now(self) -> set[str]:
+        if self._process != os.getpid():
+            self._process, self._names = os.getpid(), set()
+        return self._names
+
+
+def _sign(path: Path) -> None:
+    """Say in the lock file who holds it. Only for people, so it may fail, and a holder before may still be named."""
+    with suppress(OSError):
+        path.write_text(json.dumps({"pid": os.getpid(), "since": round(time.time(), 3), "started": _started()}))
+
+
+def _holder(path: Path) -> dict[str, Any] | None:
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _started() -> float:
+    import psutil
+
+    return float(psutil.Process().create_time())
