@@ -1,0 +1,286 @@
+"""The settings: one frozen value, read from the environment once, at start.
+
+Each is `KNOWLEDGE_` and its name in capitals; a secret may also come from a file named by `…_FILE`. A name that is not known,
+a value that cannot be, and a combination that would lose or double work are refused before anything starts. An empty value
+counts as unset.
+"""
+
+import difflib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, get_args
+from urllib.parse import urlsplit
+
+from platformdirs import user_data_path
+from pydantic import Field, PrivateAttr, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+
+from config.secrets import MASK, hide, hide_password_of, mask_url
+from knowledge.errors import ConfigurationError
+
+PREFIX: Final = "KNOWLEDGE_"
+FILE_SUFFIX: Final = "_FILE"
+READ_ELSEWHERE: Final = frozenset({"KNOWLEDGE_APP"})  #: names the factory of the runtime; read by `knowledge.interfaces`
+BROKER_SCHEMES: Final = ("redis", "rediss", "redis+socket", "amqp", "amqps")
+DATABASE_SCHEMES: Final = ("sqlite",)
+LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+SWEEPS_PER_LEASE: Final = 2  #: a lease must outlive two sweeps, or a slow write looks like a dead worker
+
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Settings(BaseSettings):
+    """All settings with their defaults. Build it with `load`, or directly with keywords: then the environment is not read."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid", validate_default=True)
+
+    data_dir: Path = Field(
+        default_factory=lambda: user_data_path("knowledge"),
+        description="Where the catalogue, the bases, the embedded broker and the state of `make up` live.",
+    )
+    database_url: SecretStr | None = Field(None, description="The catalogue; unset means catalogue.sqlite in the data dir.")
+    broker_url: SecretStr | None = Field(None, description="A broker of your own; unset means the embedded one.")
+    models_file: Path | None = Field(None, description="Declares embedders and their prices; unset means the shipped one.")
+
+    lease_seconds: Seconds = Field(60, description="How long a running job may be silent before another process takes it over.")
+    sweep_seconds: Seconds = Field(15, description="Time between two searches for lost work.")
+    tick_seconds: Seconds = Field(1, description="Time between two looks for jobs that have become due.")
+    stall_seconds: Seconds = Field(600, description="A job stage without progress for this long fails.")
+    drain_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
+        60, description="How long running jobs may go on after a worker was asked to stop."
+    )
+    lock_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
+        30, description="How long an operation waits for a base that another one is changing."
+    )
+    visibility_timeout_seconds: Annotated[int, Field(ge=1)] = Field(
+        43_200, description="When a Redis broker delivers an unfinished message again; far above the longest job."
+    )
+    base_concurrency: Count = Field(5, description="How many jobs of one base may be in flight; keeps the others served.")
+    worker_concurrency: Annotated[int, Field(ge=2)] = Field(2, description="Processes of the index worker; at least two.")
+    control_concurrency: Annotated[int, Field(ge=2)] = Field(2, description="Processes of the control worker; at least two.")
+    park_pending_on_start: Literal["always", "billed", "never"] = Field(
+        "billed", description="Which jobs found waiting when the first worker starts are parked instead of run."
+    )
+    max_file_bytes: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="Larger files are refused; unset means no limit."
+    )
+    cache_max_bytes: Annotated[int, Field(ge=0)] = Field(
+        1 << 30, description="Size of the cache of paid embeddings; what was paid for less than 7 days ago stays in any case."
+    )
+
+    flower_host: str = Field("127.0.0.1", description="Address that Flower listens on.")
+    flower_port: Annotated[int, Field(ge=1, le=65_535)] = Field(5555, description="Port of Flower; the next free one if taken.")
+    flower_user: Annotated[str, Field(pattern=r"^[^:,\s]+$")] = Field("knowledge", description="User name for Flower.")
+    flower_password: SecretStr | None = Field(None, description="Password for Flower; unset means one is made and kept.")
+
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="Least level that is logged.")
+    log_format: Literal["text", "json"] = Field("text", description="Lines for people, or one JSON object a line.")
+
+    _origins: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings,)  # the environment is read by `load` alone
+
+    @field_validator("data_dir", "models_file")
+    @classmethod
+    def absolute(cls, path: Path | None) -> Path | None:
+        """A relative path counts from the directory in which the process was started."""
+        return path.expanduser().absolute() if path else path
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Secrets given to a setting are hidden from the logs from here on."""
+        super().model_post_init(context)
+        for url in (self.broker_url, self.database_url):
+            hide_password_of(url.get_secret_value() if url else "")
+        hide(self.flower_password.get_secret_value() if self.flower_password else "")
+
+    @property
+    def database(self) -> str:
+        """URL of the catalogue, the default filled in."""
+        return self.database_url.get_secret_value() if self.database_url else f"sqlite:///{self.data_dir / 'catalogue.sqlite'}"
+
+    @property
+    def run_dir(self) -> Path:
+        """Where running processes keep their state and logs."""
+        return self.data_dir / "run"
+
+
+class Origin(StrEnum):
+    DEFAULT = "default"
+    ENVIRONMENT = "environment"
+    FILE = "file"
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveSetting:
+    """One setting as it counts now, fit to be shown: secrets are masked."""
+
+    name: str
+    variable: str
+    value: str
+    origin: str  #: `default`, `environment`, or `file <path>`
+    description: str
+
+
+def load(environ: Mapping[str, str] | None = None) -> Settings:
+    """Read and check the settings, and make the data directory.
+
+    Args:
+        environ: read instead of this process's environment.
+
+    Raises:
+        ConfigurationError: a name is unknown, a value or a combination is not possible; names the setting and the fix.
+    """
+    names = {name: value for name, value in (os.environ if environ is None else environ).items() if name.startswith(PREFIX)}
+    refuse_unknown(names)
+    values, origins = read_files(names)
+    source = EnvSettingsSource(Settings)
+    source.env_vars = {name.lower(): value for name, value in names.items() if value}
+    given = source()
+    try:
+        settings = Settings(**given | values)
+    except ValidationError as error:
+        raise invalid(error, names) from None
+    settings._origins.update(dict.fromkeys(given, Origin.ENVIRONMENT) | origins)
+    check(settings)
+    return settings
+
+
+def effective(settings: Settings) -> tuple[EffectiveSetting, ...]:
+    """Every setting as it counts, in the order of their declaration."""
+    return tuple(
+        EffectiveSetting(
+            name=name,
+            variable=variable(name),
+            value=shown(settings, name),
+            origin=settings._origins.get(name, Origin.DEFAULT),
+            description=field.description or "",
+        )
+        for name, field in Settings.model_fields.items()
+    )
+
+
+def variable(name: str) -> str:
+    return PREFIX + name.upper()
+
+
+def secret_names() -> frozenset[str]:
+    return frozenset(name for name, field in Settings.model_fields.items() if SecretStr in get_args(field.annotation))
+
+
+def refuse_unknown(names: Mapping[str, str]) -> None:
+    known = {variable(name) for name in Settings.model_fields} | {variable(name) + FILE_SUFFIX for name in secret_names()}
+    for name in sorted(names):
+        if name in known | READ_ELSEWHERE:
+            continue
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else "remove it; `knowledge config` lists the settings"
+        raise ConfigurationError(f"{name} is not a setting; {hint}", setting=name)
+
+
+def read_files(names: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Values that come from a `…_FILE`, and for each the word on where it came from."""
+    values: dict[str, str] = {}
+    origins: dict[str, str] = {}
+    for name in sorted(secret_names()):
+        path = names.get(variable(name) + FILE_SUFFIX)
+        if not path:
+            continue
+        twin = variable(name) + FILE_SUFFIX
+        if names.get(variable(name)):
+            raise ConfigurationError(f"{variable(name)} and {twin} are both set; keep one", setting=twin)
+        try:
+            values[name] = Path(path).expanduser().read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigurationError(f"{twin}: {path} cannot be read: {reason(error)}", setting=twin) from None
+        if not values[name]:
+            raise ConfigurationError(f"{twin}: {path} is empty; write the secret into it", setting=twin)
+        origins[name] = f"{Origin.FILE} {path}"
+    return values, origins
+
+
+def invalid(error: ValidationError, names: Mapping[str, str]) -> ConfigurationError:
+    first = error.errors(include_url=False, include_input=False)[0]
+    name = str(first["loc"][0])
+    given = "" if name in secret_names() else f" = {names.get(variable(name), '')!r}"
+    return ConfigurationError(f"{variable(name)}{given}: {first['msg']}", setting=variable(name))
+
+
+def check(settings: Settings) -> None:
+    """Refuse what single values cannot show.
+
+    Raises:
+        ConfigurationError: the first thing found.
+    """
+    for name, message in impossible(settings):
+        raise ConfigurationError(f"{variable(name)} {message}", setting=variable(name))
+
+
+def impossible(settings: Settings) -> Iterator[tuple[str, str]]:
+    lease, sweep = settings.lease_seconds, settings.sweep_seconds
+    if lease < SWEEPS_PER_LEASE * sweep:
+        fix = f"set it to at least {SWEEPS_PER_LEASE * sweep:g} or lower KNOWLEDGE_SWEEP_SECONDS"
+        yield "lease_seconds", f"= {lease:g} is shorter than two sweeps; {fix}"
+    if settings.tick_seconds > sweep:
+        yield "tick_seconds", f"= {settings.tick_seconds:g} is longer than KNOWLEDGE_SWEEP_SECONDS ({sweep:g}); lower it"
+    if settings.visibility_timeout_seconds < lease:
+        timeout = settings.visibility_timeout_seconds
+        risk = f"is shorter than KNOWLEDGE_LEASE_SECONDS ({lease:g}): healthy jobs would be delivered twice"
+        yield "visibility_timeout_seconds", f"= {timeout} {risk}; leave it unset"
+    if settings.flower_host not in LOOPBACK and settings.flower_password is None:
+        yield "flower_host", f"= {settings.flower_host} can be reached from outside: set KNOWLEDGE_FLOWER_PASSWORD as well"
+    yield from wrong_address("broker_url", settings.broker_url, BROKER_SCHEMES)
+    yield from wrong_address("database_url", settings.database_url, DATABASE_SCHEMES)
+    if settings.models_file is not None:
+        try:
+            settings.models_file.open("rb").close()
+        except OSError as error:
+            yield "models_file", f"= {settings.models_file} cannot be read: {reason(error)}"
+    try:
+        settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        yield "data_dir", f"= {settings.data_dir} cannot be made: {reason(error)}; name a directory that you may write to"
+    if not os.access(settings.data_dir, os.W_OK | os.X_OK):
+        yield "data_dir", f"= {settings.data_dir} is not writable; name a directory that you may write to"
+
+
+def wrong_address(name: str, url: SecretStr | None, schemes: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    if url is None:
+        return
+    try:
+        scheme = urlsplit(url.get_secret_value()).scheme
+        _ = urlsplit(url.get_secret_value()).port
+    except ValueError as error:
+        yield name, f"is not an address: {mask_url(str(error))}"
+        return
+    known = ", ".join(f"{known}://" for known in schemes)
+    if scheme.partition("+")[0] not in schemes and scheme not in schemes:
+        yield name, f"must begin with one of {known}" + (f", not {scheme}://" if scheme else "")
+
+
+def shown(settings: Settings, name: str) -> str:
+    value = getattr(settings, name)
+    if name == "database_url":
+        return mask_url(settings.database)
+    if value is None:
+        return "unset"
+    if isinstance(value, SecretStr):
+        text = value.get_secret_value()
+        return mask_url(text) if name.endswith("_url") and "://" in text else MASK
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def reason(error: Exception) -> str:
+    return (error.strerror or str(error)) if isinstance(error, OSError) else "it is not text in UTF-8"
