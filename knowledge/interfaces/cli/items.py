@@ -1,0 +1,297 @@
+"""knowledge item add | list | show | delete"""
+
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from knowledge.errors import ItemNotFound
+from knowledge.interfaces.cli.application import opened_service
+from knowledge.interfaces.cli.exits import ExitCode
+from knowledge.interfaces.cli.options import BaseName, Debug, Json, Timeout, Wait, example
+from knowledge.interfaces.cli.output import Output, clock, counted, detail
+from knowledge.interfaces.cli.progress import describe, shown
+from knowledge.interfaces.cli.shapes import counts_object, item_object, item_page_object, waited_object
+from knowledge.interfaces.cli.wait import Outcome, Waited, missing_hands, until_settled
+from knowledge.model.ids import ItemId
+from knowledge.model.inputs import DirectoryInput, FileInput, ItemInput, NoteInput
+from knowledge.model.status import CONTAINERS, ItemStatus, ItemType
+from knowledge.model.views import Base, Item
+
+if TYPE_CHECKING:
+    from knowledge.service import KnowledgeService
+
+app = typer.Typer(help="Add, list and delete what a base holds.", no_args_is_help=True)
+
+PAGE = 100  #: rows asked for at once when all roots are wanted: the most that the service gives
+
+
+@app.command("add", epilog=example("knowledge item add handbook ./docs --wait"))
+def add(
+    base_name: BaseName,
+    paths: Annotated[list[Path] | None, typer.Argument(metavar="PATH...", help="Files and directories.")] = None,
+    note: Annotated[str | None, typer.Option("--note", metavar="TEXT", help="Add this text as a note.")] = None,
+    note_file: Annotated[
+        Path | None,
+        typer.Option("--note-file", metavar="FILE", allow_dash=True, help="Add this file's text as a note; - is stdin."),
+    ] = None,
+    title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="Title of the note.")] = None,
+    wait: Wait = False,
+    timeout: Timeout = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> ExitCode:
+    """Add files, directories and notes. Their bytes are copied; indexing goes on in the background."""
+    inputs = [*map(_path_input, paths or ()), *_notes(note, note_file, title)]
+    if not inputs:
+        raise typer.BadParameter("nothing to add: give a PATH, --note or --note-file")
+    output = Output(as_json=json)
+    with opened_service() as service:
+        base = service.base(base_name)
+        receipt = service.add_items(base.id, inputs)
+        lacking = missing_hands(service, published=receipt.published)
+        if lacking:
+            output.hint(f"accepted; {lacking}")
+        items, waited = receipt.items, None
+        if wait:
+            waited = _watch(service, base, [item.id for item in items], output, timeout)
+            items = _as_they_are_now(service, items)
+
+    wire = {
+        "base_id": base.id,
+        "items": [item_object(item) for item in items],
+        "published": receipt.published,
+        "warning": lacking,
+        "wait": waited_object(waited) if waited else None,
+    }
+    output.answer(wire, lambda out: _print_items(out, items))
+    if waited:
+        _print_end(output, waited, "added")
+    elif not lacking:
+        output.hint(f"accepted {counted(len(items), 'item')}; see `knowledge item list`, or use --wait")
+    return waited.exit_code if waited else ExitCode.OK
+
+
+@app.command("list", epilog=example("knowledge item list handbook --status failed"))
+def list_items(
+    base_name: BaseName,
+    inside: Annotated[str | None, typer.Option("--in", metavar="ITEM", help="Only what is directly in this directory.")] = None,
+    roots: Annotated[bool, typer.Option("--roots", help="Only what was added itself, not what was found inside.")] = False,
+    type_: Annotated[ItemType | None, typer.Option("--type", help="Only items of this type.")] = None,
+    status: Annotated[ItemStatus | None, typer.Option("--status", help="Only items with this status.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=100, help="Rows of a page.")] = 20,
+    cursor: Annotated[str | None, typer.Option("--cursor", metavar="CURSOR", help="Go on where the last page ended.")] = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> ExitCode:
+    """List the items of a base: directories first, then newest first."""
+    with opened_service() as service:
+        base = service.base(base_name)
+        page = service.list_items(
+            base.id,
+            group_id=ItemId(inside) if inside else None,
+            roots_only=roots,
+            type=type_,
+            status=status,
+            limit=limit,
+            cursor=cursor,
+        )
+
+    output = Output(as_json=json)
+    output.answer(item_page_object(page), lambda out: _print_items(out, page.items))
+    if page.next_cursor:
+        output.hint(f"{len(page.items)} of {page.total}; go on with --cursor {page.next_cursor}")
+    elif not page.items:
+        output.hint("no items")
+    return ExitCode.OK
+
+
+@app.command("show", epilog=example("knowledge item show 01938c2e-7d1f-7a30-9b57-3d0c1f2a4b5c"))
+def show(
+    item_id: Annotated[str, typer.Argument(metavar="ITEM", help="Id of an item.")], json: Json = False, debug: Debug = False
+) -> ExitCode:
+    """Show one item, and of a directory how far its files are."""
+    with opened_service() as service:
+        item = service.item(ItemId(item_id))
+        is_container = item.type in CONTAINERS
+        counts = service.status_counts(item.base_id, [item.id]) if is_container else None
+        failures = service.failures(item.base_id, [item.id]) if is_container else ()
+
+    wire = item_object(item)
+    if counts:
+        wire |= {"counts": counts_object(counts), "failures": [item_object(failure) for failure in failures]}
+
+    def people(out: Output) -> None:
+        out.record(_record(item) | {"inside": describe(counts) if counts else None})
+        for failure in failures:
+            if failure.id != item.id:
+                out.line(f"  {_failure(failure)}")
+
+    Output(as_json=json).answer(wire, people)
+    return ExitCode.OK
+
+
+@app.command("delete", epilog=example("knowledge item delete handbook 01938c2e-7d1f-7a30-9b57-3d0c1f2a4b5c"))
+def delete(
+    base_name: BaseName,
+    item_ids: Annotated[list[str] | None, typer.Argument(metavar="ITEM...", help="Ids of items, in any status.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every item of the base.")] = False,
+    wait: Wait = False,
+    timeout: Timeout = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> ExitCode:
+    """Delete items with all they contain: hidden at once, removed in the background."""
+    if bool(item_ids) == everything:
+        raise typer.BadParameter("give the ids of items, or --all")
+    output = Output(as_json=json)
+    with opened_service() as service:
+        base = service.base(base_name)
+        chosen = _all_roots(service, base) if everything else [ItemId(item_id) for item_id in item_ids or ()]
+        receipt = service.delete_items(base.id, chosen)
+        lacking = missing_hands(service, published=receipt.published) if receipt.root_ids else None
+        if lacking:
+            output.hint(f"accepted; {lacking}")
+        waited = _watch(service, base, receipt.root_ids, output, timeout) if wait and receipt.root_ids else None
+
+    wire = {
+        "base_id": base.id,
+        "root_ids": list(receipt.root_ids),
+        "published": receipt.published,
+        "warning": lacking,
+        "wait": waited_object(waited) if waited else None,
+    }
+
+    def people(out: Output) -> None:
+        for root_id in receipt.root_ids:
+            out.line(root_id)
+
+    output.answer(wire, people)
+    if waited:
+        _print_end(output, waited, "deleted")
+    elif not receipt.root_ids:
+        output.hint("nothing to delete")
+    elif not lacking:
+        output.hint(f"deleting {counted(len(receipt.root_ids), 'item')}")
+    return waited.exit_code if waited else ExitCode.OK
+
+
+# what is added ---------------------------------------------------------------------------------------------------------------
+
+
+def _path_input(path: Path) -> ItemInput:
+    """A directory if it is one now; everything else is a file, and the service says what is wrong with it."""
+    return DirectoryInput(path=path) if path.is_dir() else FileInput(path=path)
+
+
+def _notes(text: str | None, file: Path | None, title: str | None) -> Sequence[NoteInput]:
+    from pydantic import ValidationError
+
+    if text is not None and file is not None:
+        raise typer.BadParameter("give either --note or --note-file")
+    content = text if file is None else _content(file)
+    if content is None:
+        if title is not None:
+            raise typer.BadParameter("--title belongs to --note or --note-file")
+        return ()
+    try:
+        return (NoteInput(content=content, title=title),)
+    except ValidationError as wrong:
+        raise typer.BadParameter("; ".join(str(error["msg"]) for error in wrong.errors())) from None
+
+
+def _content(file: Path) -> str:
+    try:
+        return sys.stdin.buffer.read().decode() if str(file) == "-" else file.read_bytes().decode()
+    except OSError as refused:
+        raise typer.BadParameter(f"--note-file cannot be read: {refused.strerror}") from refused
+    except UnicodeDecodeError as wrong:
+        raise typer.BadParameter("--note-file is not UTF-8 text; add it as a file instead") from wrong
+
+
+def _all_roots(service: "KnowledgeService", base: Base) -> list[ItemId]:
+    found: list[ItemId] = []
+    cursor: str | None = None
+    while True:
+        page = service.list_items(base.id, roots_only=True, limit=PAGE, cursor=cursor)
+        found += [item.id for item in page.items]
+        cursor = page.next_cursor
+        if cursor is None:
+            return found
+
+
+# waiting and printing --------------------------------------------------------------------------------------------------------
+
+
+def _watch(
+    service: "KnowledgeService", base: Base, roots: Sequence[ItemId], output: Output, timeout_seconds: float | None
+) -> Waited:
+    with shown(output) as reporter:
+        return until_settled(service, base, roots, reporter, timeout_seconds=timeout_seconds)
+
+
+def _as_they_are_now(service: "KnowledgeService", items: Sequence[Item]) -> list[Item]:
+    """These items read again, without those that have been deleted meanwhile."""
+    found = []
+    for item in items:
+        with suppress(ItemNotFound):
+            found.append(service.item(item.id))
+    return found
+
+
+def _print_items(out: Output, items: Sequence[Item]) -> None:
+    rows = [
+        (
+            item.id,
+            item.type.value,
+            f"{item.status.value} ({item.error})" if item.error else item.status.value,
+            "" if item.chunk_count is None else str(item.chunk_count),
+            item.concept_id or item.relative_path or item.title,
+            ", ".join(item.notices),
+        )
+        for item in items
+    ]
+    out.table(("ID", "TYPE", "STATUS", "CHUNKS", "NAME", "NOTICES"), rows)
+
+
+def _failure(item: Item) -> str:
+    what = detail(item.error_detail)
+    name = item.concept_id or item.relative_path or item.title
+    return f"{name}: {item.error}{f' ({what})' if what else ''}"
+
+
+def _print_end(output: Output, waited: Waited, done: str) -> None:
+    if output.as_json:
+        return
+    if waited.outcome is Outcome.STOPPED:
+        output.hint("stopped waiting; the work goes on: see `knowledge item list`")
+    elif waited.outcome is Outcome.TIMED_OUT:
+        output.hint(f"still not done after {waited.seconds:.0f} s ({describe(waited.counts)}); the work goes on")
+    else:
+        output.hint(f"{done} in {waited.seconds:.1f} s{': ' if waited.counts.total else ''}{describe(waited.counts)}")
+    if waited.failures:
+        output.hint("failed:")
+        for item in waited.failures:
+            output.hint(f"  {_failure(item)}")
+
+
+def _record(item: Item) -> dict[str, str | None]:
+    what = detail(item.error_detail)
+    return {
+        "id": item.id,
+        "base": item.base_id,
+        "in": item.group_id,
+        "type": item.type.value,
+        "name": item.title,
+        "concept": item.concept_id,
+        "source": item.source,
+        "status": item.status.value,
+        "error": f"{item.error}{f' ({what})' if what else ''}" if item.error else None,
+        "chunks": None if item.chunk_count is None else str(item.chunk_count),
+        "notices": ", ".join(item.notices),
+        "created": clock(item.created_at),
+        "updated": clock(item.updated_at),
+    }

@@ -1,0 +1,89 @@
+"""knowledge jobs list | show"""
+
+from typing import Annotated
+
+import typer
+
+from knowledge.interfaces.cli.application import opened_service
+from knowledge.interfaces.cli.exits import ExitCode
+from knowledge.interfaces.cli.options import Debug, Json, example
+from knowledge.interfaces.cli.output import Output, clock, detail
+from knowledge.interfaces.cli.shapes import job_object, job_page_object
+from knowledge.model.ids import JobId
+from knowledge.model.jobs import Job, JobStatus
+
+app = typer.Typer(help="See what the workers do and did.", no_args_is_help=True)
+
+
+@app.command("list", epilog=example("knowledge jobs list --base handbook --status running"))
+def list_jobs(
+    base_name: Annotated[str | None, typer.Option("--base", metavar="BASE", help="Only jobs of this base.")] = None,
+    statuses: Annotated[
+        list[JobStatus] | None, typer.Option("--status", help="Only jobs with this status; may be repeated.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Rows to show.")] = 50,
+    json: Json = False,
+    debug: Debug = False,
+) -> ExitCode:
+    """List jobs, newest first."""
+    with opened_service() as service:
+        base_id = service.base(base_name).id if base_name else None
+        page = service.list_jobs(base_id=base_id, statuses=statuses or None, limit=limit)
+
+    def people(out: Output) -> None:
+        rows = [
+            (job.id, job.type.value.removeprefix("knowledge."), _state(job), str(len(job.item_ids)), clock(job.created_at))
+            for job in page.jobs
+        ]
+        out.table(("ID", "JOB", "STATUS", "ITEMS", "CREATED"), rows)
+
+    output = Output(as_json=json)
+    output.answer(job_page_object(page), people)
+    if page.total > len(page.jobs):
+        output.hint(f"{len(page.jobs)} of {page.total}; see more with --limit")
+    elif not page.jobs:
+        output.hint("no jobs")
+    return ExitCode.OK
+
+
+@app.command("show", epilog=example("knowledge jobs show 01938c2e-7d1f-7a30-9b57-3d0c1f2a4b5c"))
+def show(
+    job_id: Annotated[str, typer.Argument(metavar="JOB", help="Id of a job.")], json: Json = False, debug: Debug = False
+) -> ExitCode:
+    """Show one job: what it works on, who runs it, what became of it."""
+    with opened_service() as service:
+        job = service.job(JobId(job_id))
+
+    Output(as_json=json).answer(job_object(job), lambda out: out.record(_record(job)))
+    return ExitCode.OK
+
+
+def _state(job: Job) -> str:
+    remarks = [
+        remark
+        for remark in (job.error, "stuck" if job.is_stuck else "", "not sent yet" if job.is_unpublished else "")
+        if remark
+    ]
+    return f"{job.status.value} ({', '.join(remarks)})" if remarks else job.status.value
+
+
+def _record(job: Job) -> dict[str, str | None]:
+    return {
+        "id": job.id,
+        "job": job.type.value,
+        "base": job.base_id,
+        "items": ", ".join(job.item_ids),
+        "status": _state(job),
+        "detail": detail(job.error_detail),
+        "track": job.kind.track.value,
+        "recovery": job.kind.recovery.value,
+        "errors": str(job.attempt) if job.attempt else None,
+        "losses": str(job.losses) if job.losses else None,
+        "owner": f"{job.owner.host}, process {job.owner.pid}" if job.owner else None,
+        "progress": detail(job.progress),
+        "created": clock(job.created_at),
+        "due": clock(job.scheduled_at),
+        "started": clock(job.started_at),
+        "finished": clock(job.finished_at),
+        "shard": job.shard,
+    }

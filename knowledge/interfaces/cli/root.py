@@ -1,0 +1,91 @@
+"""All commands under one name, and what becomes of their errors."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from knowledge.errors import KnowledgeError
+from knowledge.interfaces.cli import bases, house, items, jobs, searching
+from knowledge.interfaces.cli.application import NoApplication
+from knowledge.interfaces.cli.exits import ExitCode
+from knowledge.interfaces.cli.failure import refuse, refuse_known, refuse_unknown
+
+app = typer.Typer(
+    name="knowledge",
+    help="Bases of files, directories and notes: indexed by workers, searched with citations.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,  # plain help: fast, and the same in a pipe
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(bases.app, name="base")
+app.add_typer(items.app, name="item")
+app.command("search", epilog=searching.EXAMPLE)(searching.search)
+app.add_typer(jobs.app, name="jobs")
+house.register(app)
+
+
+@app.callback(invoke_without_command=True)
+def root(version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False) -> None:
+    if version:
+        from importlib.metadata import version as installed
+
+        print(f"knowledge {installed('knowledge-pipeline')}")
+        raise typer.Exit(ExitCode.OK)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command; its exit code. Every error has been printed when this returns."""
+    given = _options(arguments)
+    as_json, debug = "--json" in given, "--debug" in given
+    _tolerate_foreign_characters()
+    try:
+        return _code(app(list(arguments), prog_name="knowledge", standalone_mode=False))
+    except typer.TyperException as wrong:
+        return _refuse_usage(wrong, as_json=as_json)
+    except NoApplication as missing:
+        refuse("no_application", str(missing), as_json=as_json)
+        return ExitCode.USAGE
+    except KnowledgeError as error:
+        refuse_known(error, as_json=as_json)
+        return ExitCode.FAILED
+    except (typer.Abort, KeyboardInterrupt):
+        refuse("stopped", "stopped", as_json=as_json)
+        return ExitCode.STOPPED
+    except BrokenPipeError:  # `| head` has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.OK
+    except Exception as error:
+        refuse_unknown(error, as_json=as_json, debug=debug)
+        return ExitCode.FAILED
+
+
+def _code(outcome: Any) -> int:
+    """Commands return an `ExitCode`; what Typer ends by itself (help, version) returns a number or nothing."""
+    return int(outcome) if isinstance(outcome, int) else ExitCode.OK
+
+
+def _options(arguments: Sequence[str]) -> frozenset[str]:
+    words = list(arguments)
+    return frozenset(words[: words.index("--")] if "--" in words else words)
+
+
+def _refuse_usage(wrong: typer.TyperException, *, as_json: bool) -> ExitCode:
+    if as_json:
+        refuse("usage", wrong.format_message(), as_json=True)
+    elif hasattr(wrong, "show"):
+        wrong.show()
+    else:
+        refuse("usage", wrong.format_message(), as_json=False)
+    return ExitCode(wrong.exit_code)
+
+
+def _tolerate_foreign_characters() -> None:
+    """A character that the locale cannot print is escaped instead of ending the command."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")

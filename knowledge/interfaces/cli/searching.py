@@ -1,0 +1,57 @@
+"""knowledge search"""
+
+from typing import Annotated, Final
+
+import typer
+
+from knowledge.interfaces.cli.application import opened_service
+from knowledge.interfaces.cli.exits import ExitCode
+from knowledge.interfaces.cli.options import BaseName, Debug, Json, example
+from knowledge.interfaces.cli.output import Output, counted
+from knowledge.interfaces.cli.printable import one_line
+from knowledge.interfaces.cli.shapes import answer_object
+from knowledge.interfaces.cli.snippet import snippet, terms
+from knowledge.model.results import SearchAnswer, SearchHit
+
+EXAMPLE: Final = example('knowledge search handbook "who may climb the tower"')
+SNIPPET_CHARACTERS: Final = 240
+
+
+def search(
+    base_name: BaseName,
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="A question or words; any language.")],
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Most hits to return.")] = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> ExitCode:
+    """Search a base: the passages that answer best, with file and page."""
+    with opened_service() as service:
+        base = service.base(base_name)
+        answer = service.search(base.id, query, limit=limit)
+
+    output = Output(as_json=json)
+    output.answer(answer_object(answer), lambda out: _print_hits(out, answer, query))
+    output.hint(_summary(answer))
+    return ExitCode.OK
+
+
+def _print_hits(out: Output, answer: SearchAnswer, query: str) -> None:
+    wanted = terms(query)
+    for hit in answer.hits:
+        out.styled(_where(hit), "bold")
+        out.styled(snippet(one_line(hit.text), wanted, length=SNIPPET_CHARACTERS), "", words=wanted, indent=3)
+        out.line()
+
+
+def _where(hit: SearchHit) -> str:
+    page = f", page {hit.page}" if hit.page is not None else ""
+    return f"{hit.rank}. {hit.concept_id}{page}  ({hit.score_kind.value} {hit.score:.3f})"
+
+
+def _summary(answer: SearchAnswer) -> str:
+    parts = [counted(len(answer.hits), "hit") if answer.hits else "no hits", f"{answer.mode} search"]
+    if answer.pending:
+        parts.append(f"{counted(answer.pending, 'item')} not indexed yet")
+    if answer.stale:
+        parts.append(f"{counted(answer.stale, 'item')} shown as before being indexed again")
+    return ", ".join(parts)

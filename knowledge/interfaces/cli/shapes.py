@@ -1,0 +1,183 @@
+"""The JSON objects of `--json`: stable, snake_case, spelled out, so that a new field of a view is a decision here."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from knowledge.interfaces.cli.application import Setting
+    from knowledge.interfaces.cli.wait import Waited
+    from knowledge.model.documents import EmbedderSpec
+    from knowledge.model.jobs import Job
+    from knowledge.model.results import ItemPage, JobPage, SearchAnswer, SearchHit, StatusCounts
+    from knowledge.model.views import Base, Item
+
+JsonObject = dict[str, Any]
+
+
+def base_object(base: "Base") -> JsonObject:
+    return {
+        "id": base.id,
+        "name": base.name,
+        "status": base.status.value,
+        "error": base.error,
+        "mode": base.mode,
+        "embedder": base.embedder,
+        "dimensions": base.dimensions,
+        "chunk_size": base.chunk_size,
+        "chunk_overlap": base.chunk_overlap,
+        "chunk_strategy": base.chunk_strategy,
+        "chunk_separator": base.chunk_separator,
+        "threshold": base.threshold,
+        "document_count": base.document_count,
+        "fail_on_empty": base.fail_on_empty,
+        "shard": base.shard,
+        "item_count": base.item_count,
+        "created_at": moment(base.created_at),
+        "updated_at": moment(base.updated_at),
+        "deleting_at": moment(base.deleting_at),
+    }
+
+
+def item_object(item: "Item") -> JsonObject:
+    return {
+        "id": item.id,
+        "base_id": item.base_id,
+        "group_id": item.group_id,
+        "type": item.type.value,
+        "title": item.title,
+        "source": item.source,
+        "concept_id": item.concept_id,
+        "relative_path": item.relative_path,
+        "status": item.status.value,
+        "error": item.error,
+        "error_detail": item.error_detail,
+        "chunk_count": item.chunk_count,
+        "notices": list(item.notices),
+        "created_at": moment(item.created_at),
+        "updated_at": moment(item.updated_at),
+    }
+
+
+def item_page_object(page: "ItemPage") -> JsonObject:
+    return {"items": [item_object(item) for item in page.items], "total": page.total, "next_cursor": page.next_cursor}
+
+
+def job_object(job: "Job") -> JsonObject:
+    return {
+        "id": job.id,
+        "type": job.type.value,
+        "base_id": job.base_id,
+        "shard": job.shard,
+        "item_ids": list(job.item_ids),
+        "track": job.kind.track.value,
+        "recovery": job.kind.recovery.value,
+        "status": job.status.value,
+        "attempt": job.attempt,
+        "losses": job.losses,
+        "is_stuck": job.is_stuck,
+        "is_unpublished": job.is_unpublished,
+        "error": job.error,
+        "error_detail": job.error_detail,
+        "progress": job.progress,
+        "owner": {"host": job.owner.host, "pid": job.owner.pid} if job.owner else None,
+        "scheduled_at": moment(job.scheduled_at),
+        "created_at": moment(job.created_at),
+        "published_at": moment(job.published_at),
+        "started_at": moment(job.started_at),
+        "finished_at": moment(job.finished_at),
+        "lease_until": moment(job.lease_until),
+        "cancel_requested_at": moment(job.cancel_requested_at),
+    }
+
+
+def job_page_object(page: "JobPage") -> JsonObject:
+    return {"jobs": [job_object(job) for job in page.jobs], "total": page.total}
+
+
+def hit_object(hit: "SearchHit") -> JsonObject:
+    return {
+        "rank": hit.rank,
+        "score": hit.score,
+        "score_kind": hit.score_kind.value,
+        "chunk_id": hit.chunk_id,
+        "chunk_index": hit.chunk_index,
+        "item_id": hit.item_id,
+        "item_status": hit.item_status.value,
+        "concept_id": hit.concept_id,
+        "title": hit.title,
+        "source": hit.source,
+        "page": hit.page,
+        "char_start": hit.char_start,
+        "char_end": hit.char_end,
+        "token_count": hit.token_count,
+        "text": hit.text,
+    }
+
+
+def answer_object(answer: "SearchAnswer") -> JsonObject:
+    return {
+        "mode": answer.mode,
+        "pending": answer.pending,
+        "stale": answer.stale,
+        "hits": [hit_object(hit) for hit in answer.hits],
+    }
+
+
+def counts_object(counts: "StatusCounts") -> JsonObject:
+    return {
+        "leaves": {status.value: number for status, number in counts.leaves.items() if number},
+        "containers": {status.value: number for status, number in counts.containers.items() if number},
+        "work_done": round(counts.work_done, 4),
+    }
+
+
+def waited_object(waited: "Waited") -> JsonObject:
+    return {
+        "outcome": waited.outcome.value,
+        "seconds": round(waited.seconds, 3),
+        "counts": counts_object(waited.counts),
+        "failures": [item_object(item) for item in waited.failures],
+    }
+
+
+def setting_object(setting: "Setting") -> JsonObject:
+    return {
+        "name": setting.name,
+        "variable": setting.variable,
+        "value": setting.value,
+        "origin": setting.origin,
+        "description": setting.description,
+    }
+
+
+def model_object(spec: "EmbedderSpec", *, is_default: bool) -> JsonObject:
+    """Never the key: not even whether there is one."""
+    return {
+        "id": spec.id,
+        "kind": spec.kind,
+        "model": spec.model,
+        "revision": spec.revision,
+        "endpoint": spec.endpoint,
+        "dimensions": spec.dimensions,
+        "languages": list(spec.languages),
+        "max_input_tokens": spec.max_input_tokens,
+        "billed": spec.billed,
+        "price_per_million_tokens": spec.price_per_million_tokens,
+        "is_default": is_default,
+    }
+
+
+def error_object(code: str, message: str, details: Mapping[str, Any] | None = None) -> JsonObject:
+    return {"code": code, "message": message, "details": dict(details or {})}
+
+
+def list_object(name: str, objects: Sequence[JsonObject]) -> JsonObject:
+    return {name: list(objects)}
+
+
+def moment(when: datetime | None) -> str | None:
+    """RFC 3339 in UTC with milliseconds."""
+    if when is None:
+        return None
+    return when.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

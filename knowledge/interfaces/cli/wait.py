@@ -1,0 +1,154 @@
+"""Waiting until accepted work has settled: the loop, without a word about how it is shown."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, Protocol
+
+from knowledge.errors import Unavailable
+from knowledge.interfaces.cli.exits import ExitCode
+from knowledge.model.ids import ItemId
+from knowledge.model.results import StatusCounts
+from knowledge.model.status import ItemStatus
+from knowledge.model.views import Base, Item
+
+if TYPE_CHECKING:
+    from knowledge.service import KnowledgeService
+
+POLL_SECONDS: Final = 0.25
+POLL_SHARE: Final = (
+    5  #: a poll that took t seconds is followed by at least 5 t of rest, so that big trees are not asked to death
+)
+LOOK_SECONDS: Final = 5.0  #: without any change for so long, look whether somebody is there to do the work
+
+NO_WORKER: Final = "no worker is running: start one with `make up`"
+NO_BROKER: Final = "the broker does not answer: the work waits in the ledger and starts when it is back"
+
+
+class Outcome(StrEnum):
+    SETTLED = "settled"
+    TIMED_OUT = "timed_out"
+    STOPPED = "stopped"  #: Ctrl-C
+
+
+@dataclass(frozen=True, slots=True)
+class Waited:
+    outcome: Outcome
+    counts: StatusCounts
+    failures: Sequence[Item]
+    seconds: float
+
+    @property
+    def exit_code(self) -> ExitCode:
+        if self.outcome is Outcome.STOPPED:
+            return ExitCode.STOPPED
+        if self.outcome is Outcome.TIMED_OUT:
+            return ExitCode.FAILED
+        failed = _number(self.counts, ItemStatus.FAILED)
+        completed = self.counts.leaves.get(ItemStatus.COMPLETED, 0)
+        if not failed:
+            return ExitCode.OK
+        return ExitCode.PARTIAL if completed else ExitCode.FAILED
+
+
+class Reporter(Protocol):
+    """Shows how far the work is while it is being waited for."""
+
+    def update(self, counts: StatusCounts, share: float) -> None:
+        """`share` is the part of the work that is done, 0..1."""
+        ...
+
+    def say(self, text: str) -> None: ...
+
+
+def until_settled(
+    service: "KnowledgeService",
+    base: Base,
+    roots: Sequence[ItemId],
+    reporter: Reporter,
+    *,
+    timeout_seconds: float | None = None,
+    rest: Callable[[float], None] = time.sleep,
+) -> Waited:
+    """Poll the catalogue until nothing of these subtrees is being worked on, the time is over, or Ctrl-C."""
+    began = time.monotonic()
+    counts = StatusCounts(leaves={}, containers={})
+    outcome = Outcome.SETTLED
+    watch = _Watch(service, reporter)
+    most = 0
+    try:
+        while True:
+            asked = time.monotonic()
+            try:
+                counts = service.status_counts(base.id, roots)
+            except Unavailable as busy:  # the work goes on meanwhile; so does the waiting
+                reporter.say(str(busy))
+            else:
+                most = max(most, counts.total)
+                reporter.update(counts, share_done(counts, most))
+                if counts.is_settled:
+                    break
+            now = time.monotonic()
+            if timeout_seconds is not None and now - began >= timeout_seconds:
+                outcome = Outcome.TIMED_OUT
+                break
+            watch.look(counts)
+            rest(max(POLL_SECONDS, POLL_SHARE * (now - asked)))
+    except KeyboardInterrupt:
+        outcome = Outcome.STOPPED
+    return Waited(outcome, counts, _failures(service, base, roots, counts), time.monotonic() - began)
+
+
+def share_done(counts: StatusCounts, most: int) -> float:
+    """Part of the work that is done. Rows of a delete disappear as it proceeds, so they are measured by what is left."""
+    deleting = _number(counts, ItemStatus.DELETING)
+    if deleting:
+        return 1 - counts.total / max(most, 1)
+    return counts.work_done
+
+
+def missing_hands(service: "KnowledgeService", *, published: bool = True) -> str | None:
+    """Why accepted work does not start now, or None."""
+    if not published:
+        return NO_BROKER
+    if not any(worker.is_alive for worker in service.workers()):
+        return NO_WORKER
+    return None
+
+
+class _Watch:
+    """Says once, when nothing moves, that nobody is there to move it."""
+
+    def __init__(self, service: "KnowledgeService", reporter: Reporter) -> None:
+        self.service = service
+        self.reporter = reporter
+        self.seen: StatusCounts | None = None
+        self.since = time.monotonic()
+        self.said: str | None = None
+
+    def look(self, counts: StatusCounts) -> None:
+        now = time.monotonic()
+        if counts != self.seen:
+            self.seen, self.since = counts, now
+            return
+        if now - self.since < LOOK_SECONDS:
+            return
+        self.since = now
+        try:
+            reason = missing_hands(self.service, published=self.service.broker_answers())
+        except Unavailable:
+            return
+        if reason and reason != self.said:
+            self.reporter.say(reason)
+        self.said = reason
+
+
+def _number(counts: StatusCounts, status: ItemStatus) -> int:
+    return counts.leaves.get(status, 0) + counts.containers.get(status, 0)
+
+
+def _failures(service: "KnowledgeService", base: Base, roots: Sequence[ItemId], counts: StatusCounts) -> Sequence[Item]:
+    if not _number(counts, ItemStatus.FAILED):
+        return ()
+    return service.failures(base.id, roots)
