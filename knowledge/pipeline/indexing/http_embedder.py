@@ -1,0 +1,338 @@
+"""Any OpenAI-compatible `/embeddings` endpoint.
+
+Sends strings only, never token ids, because many compatible servers know nothing else. Errors carry the endpoint, the model and
+positions; neither keys, nor texts, nor the provider's prose (which may quote both) reach an error or a log.
+"""
+
+import json
+import logging
+import math
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from knowledge.errors import (
+    ConfigurationError,
+    EmbedderBadAnswer,
+    EmbedderRefused,
+    EmbedderSlowDown,
+    EmbedderUnavailable,
+    EmbeddingFault,
+)
+from knowledge.model.documents import EmbedderSpec, EmbeddingUse, Vector
+from knowledge.pipeline.indexing.embedder import EmbeddedBatch
+from knowledge.pipeline.indexing.per_process import PerProcess
+from knowledge.pipeline.indexing.registry import EmbedderKind
+from knowledge.pipeline.indexing.tokens import estimate_tokens
+
+if TYPE_CHECKING:
+    import httpx
+
+log = logging.getLogger(__name__)
+
+CONNECT_SECONDS: Final = 10.0
+DEFAULT_RETRY_SECONDS: Final = 5.0  #: where a provider says "slow down" but not for how long
+MAX_RETRY_SECONDS: Final = 3600.0  #: a provider that asks for more gets asked again after an hour
+MAX_REFUSALS_BY_SIZE: Final = 24  #: of one `embed` call; finding the one text of 1,000 that is too long takes 10
+BYTES_PER_NUMBER: Final = 40  #: of JSON, generous
+SPARE_BYTES: Final = 1 << 20  #: of an answer beside its vectors
+
+#: published with the model; used when the declaration has no query prefix
+QWEN3_QUERY_PREFIX: Final = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"
+
+_SIZE_WORDS: Final = re.compile(
+    r"too (?:long|large|many|big)|exceed|\bmax(?:imum)?\b|at most|limit|(?:less|more|larger|longer) than|context length|batch size",
+    re.IGNORECASE,
+)
+_SAFE_CODE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.\-]{0,63}")
+_NEVER_RECOVERS: Final = frozenset({"insufficient_quota", "billing_not_active", "billing_hard_limit_reached"})
+
+
+class HttpEmbedder:
+    """One declared model behind an HTTP endpoint."""
+
+    def __init__(self, spec: EmbedderSpec) -> None:
+        self.spec = spec
+        self._client = PerProcess(self._connect)
+        self._url = _embeddings_url(spec.endpoint)
+        self._where = _without_secrets(spec.endpoint)
+        self._query_prefix = spec.query_prefix
+        if not spec.query_prefix and "qwen3-embedding" in f"{spec.id} {spec.model}".lower():
+            self._query_prefix = QWEN3_QUERY_PREFIX
+
+    def embed(self, texts: Sequence[str]) -> Iterator[EmbeddedBatch]:
+        """One request a batch, in order; each within the declared texts and estimated tokens.
+
+        A request that the provider refuses for its size is halved, and what follows stays below what was refused. If some
+        vectors of an answer are unusable, the good ones are yielded before `EmbedderBadAnswer` is raised: they are paid for.
+        """
+        prepared = [self.spec.document_prefix + text for text in texts]
+        tokens = [estimate_tokens(text) for text in prepared]
+        max_texts, max_tokens = max(self.spec.max_batch_texts, 1), self.spec.max_batch_tokens
+        refusals, start = 0, 0
+        while start < len(prepared):
+            end = _batch_end(tokens, start, max_texts, max_tokens)
+            try:
+                answer = self._ask(prepared[start:end], first_position=start)
+            except _TooLarge as refusal:
+                refusals += 1
+                if end - start == 1 or refusals > MAX_REFUSALS_BY_SIZE:
+                    raise refusal.as_error from None
+                max_texts = (end - start + 1) // 2
+                max_tokens = max(sum(tokens[start:end]) // 2, 1)
+                log.info("embedder refused a request by size", extra={"model": self.spec.id, "texts": end - start})
+                continue
+            good = answer.good
+            if good:
+                yield EmbeddedBatch(
+                    positions=[start + index for index in good],
+                    vectors=np.stack([answer.vectors[index] for index in good]),
+                    use=EmbeddingUse(end - start, tokens=answer.tokens, estimated_tokens=sum(tokens[start:end])),
+                )
+            if answer.bad:
+                index, problem = next(iter(answer.bad.items()))
+                raise self._fault(
+                    EmbedderBadAnswer, f"The embedder's answer holds {problem}.", position=start + index, bad=len(answer.bad)
+                )
+            start = end
+
+    def embed_query(self, text: str) -> Vector:
+        try:
+            answer = self._ask([self._query_prefix + text], first_position=0)
+        except _TooLarge as refusal:
+            raise refusal.as_error from None
+        if answer.bad:
+            raise self._fault(EmbedderBadAnswer, f"The embedder's answer holds {answer.bad[0]}.", position=0, bad=1)
+        return answer.vectors[0]
+
+    def _ask(self, inputs: Sequence[str], *, first_position: int) -> "_Answer":
+        body: dict[str, Any] = {"model": self.spec.model, "input": list(inputs), "encoding_format": "float"}
+        if self.spec.options.get("send_dimensions"):
+            body["dimensions"] = self.spec.dimensions
+        status, headers, content = self._post(body)
+        if status != 200:
+            raise self._refusal(status, headers, content, texts=len(inputs), first_position=first_position)
+        try:
+            payload = json.loads(content)
+        except (ValueError, RecursionError):
+            raise self._fault(EmbedderBadAnswer, "The embedder's answer is no JSON.") from None
+        return self._decoded(payload, len(inputs))
+
+    def _post(self, body: Mapping[str, Any]) -> tuple[int, Mapping[str, str], bytes]:
+        import httpx
+
+        max_bytes = len(body["input"]) * self.spec.dimensions * BYTES_PER_NUMBER + SPARE_BYTES
+        deadline = time.monotonic() + self.spec.timeout_seconds
+        sent = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+        content = bytearray()
+        try:
+            with self._client.get().stream("POST", self._url, content=sent) as response:
+                for part in response.iter_bytes():
+                    content += part
+                    if len(content) > max_bytes:
+                        raise self._fault(EmbedderBadAnswer, "The embedder's answer is far too large.", max_bytes=max_bytes)
+                    if time.monotonic() > deadline:  # each read has its own time-out, so a slow drip would never end
+                        raise self._fault(EmbedderUnavailable, reason="timeout")
+                return response.status_code, response.headers, bytes(content)
+        except httpx.TimeoutException:
+            raise self._fault(EmbedderUnavailable, reason="timeout") from None
+        except (httpx.UnsupportedProtocol, httpx.InvalidURL, httpx.LocalProtocolError) as error:
+            raise self._fault(EmbedderRefused, "The request could not be built.", reason=type(error).__name__) from None
+        except httpx.DecodingError:
+            raise self._fault(EmbedderBadAnswer, "The embedder's answer cannot be unpacked.") from None
+        except httpx.TransportError as error:
+            raise self._fault(EmbedderUnavailable, reason=type(error).__name__) from None
+
+    def _connect(self) -> "httpx.Client":
+        import httpx
+
+        headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        if self.spec.api_key:
+            headers["Authorization"] = f"Bearer {self.spec.api_key}"
+        return httpx.Client(
+            headers=headers,
+            timeout=httpx.Timeout(self.spec.timeout_seconds, connect=min(CONNECT_SECONDS, self.spec.timeout_seconds)),
+            trust_env=False,  # proxies and .netrc logins of the environment are not ours to use
+        )
+
+    def _refusal(
+        self, status: int, headers: Mapping[str, str], content: bytes, *, texts: int, first_position: int
+    ) -> Exception:
+        message, code = _explained(content)
+        details: dict[str, Any] = {"status": status}
+        if code and code != self.spec.api_key:
+            details["provider_code"] = code
+        wait = _retry_after(headers.get("retry-after"))
+        if code in _NEVER_RECOVERS:
+            return self._fault(EmbedderRefused, "The embedder's account has no credit left.", **details)
+        if status == 429 or (status == 503 and wait is not None):
+            return self._fault(EmbedderSlowDown, retry_after_seconds=DEFAULT_RETRY_SECONDS if wait is None else wait, **details)
+        if status >= 500 or status in {408, 425}:
+            return self._fault(EmbedderUnavailable, **details)
+        if status == 413 or (status in {400, 422} and _SIZE_WORDS.search(message)):
+            return _TooLarge(
+                self._fault(
+                    EmbedderRefused, "The embedder refused a text as too long.", position=first_position, texts=texts, **details
+                )
+            )
+        if 200 <= status < 300:
+            return self._fault(EmbedderBadAnswer, "The embedder answered without vectors.", **details)
+        return self._fault(EmbedderRefused, **details)
+
+    def _decoded(self, payload: Any, count: int) -> "_Answer":
+        data = payload.get("data") if isinstance(payload, dict) else None
+        if not isinstance(data, list):
+            raise self._fault(EmbedderBadAnswer, "The embedder's answer has no list of vectors.")
+        if len(data) != count:
+            raise self._fault(
+                EmbedderBadAnswer, "The embedder's answer has the wrong number of vectors.", want=count, got=len(data)
+            )
+        by_index: dict[int, Any] = {}
+        for place, element in enumerate(data):
+            if not isinstance(element, dict):
+                raise self._fault(EmbedderBadAnswer, "The embedder's answer has an element without a vector.", position=place)
+            index = element.get("index", place)
+            if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < count or index in by_index:
+                raise self._fault(EmbedderBadAnswer, "The embedder's answer has wrong indexes.", position=place)
+            by_index[index] = element.get("embedding")
+        answer = _Answer(vectors={}, bad={}, tokens=_counted_tokens(payload))
+        for index in range(count):
+            vector, problem = _vector(by_index[index], self.spec.dimensions)
+            if vector is None:
+                answer.bad[index] = problem
+            else:
+                answer.vectors[index] = vector
+        return answer
+
+    def _fault(self, kind: type[EmbeddingFault], message: str | None = None, **details: Any) -> EmbeddingFault:
+        return kind(message, embedder=self.spec.id, model=self.spec.model, endpoint=self._where, **details)
+
+
+@dataclass
+class _Answer:
+    vectors: dict[int, Vector]
+    bad: dict[int, str]  #: what is wrong, by index
+    tokens: int | None
+
+    @property
+    def good(self) -> list[int]:
+        return sorted(self.vectors)
+
+
+class _TooLarge(Exception):
+    """The provider refuses this request for its size; a smaller one may pass."""
+
+    def __init__(self, as_error: EmbeddingFault) -> None:
+        super().__init__()
+        self.as_error = as_error
+
+
+def _batch_end(tokens: Sequence[int], start: int, max_texts: int, max_tokens: int) -> int:
+    """End of the batch that begins at `start`: at least one text, whatever its size."""
+    end, total = start + 1, tokens[start]
+    while end < len(tokens) and end - start < max_texts and total + tokens[end] <= max_tokens:
+        total += tokens[end]
+        end += 1
+    return end
+
+
+def _vector(values: Any, dimensions: int) -> tuple[Vector | None, str]:
+    """The numbers as a vector, or None and what is wrong with them."""
+    if not isinstance(values, list):
+        return None, "something that is no vector"
+    if not values:
+        return None, "an empty vector"
+    if len(values) != dimensions:
+        return None, f"a vector of {len(values)} instead of {dimensions} numbers"
+    if not all(type(value) in (float, int) for value in values):
+        return None, "a vector with something that is no number"
+    try:
+        with np.errstate(over="ignore"):
+            vector = np.array(values, dtype=np.float64).astype(np.float32)
+    except OverflowError:
+        return None, "a vector with a number that is not finite"
+    if not np.isfinite(vector).all():
+        return None, "a vector with a number that is not finite"
+    if not vector.any():
+        return None, "a vector of zeros only"
+    return vector, ""
+
+
+def _counted_tokens(payload: Mapping[str, Any]) -> int | None:
+    usage = payload.get("usage")
+    if not isinstance(usage, dict):
+        return None
+    for name in ("prompt_tokens", "total_tokens"):
+        count = usage.get(name)
+        if isinstance(count, int) and not isinstance(count, bool) and count >= 0:
+            return count
+    return None
+
+
+def _explained(content: bytes) -> tuple[str, str | None]:
+    """The provider's prose (to search for words, never to show) and its short code, if it has one."""
+    text = content[:10_000].decode("utf-8", "replace")
+    try:
+        payload = json.loads(content)
+    except (ValueError, RecursionError):
+        return text, None
+    error = payload.get("error") if isinstance(payload, dict) else None
+    for name in ("code", "type"):
+        code = error.get(name) if isinstance(error, dict) else None
+        if isinstance(code, str) and _SAFE_CODE.fullmatch(code) and not code.startswith("sk-"):
+            return text, code
+    return text, None
+
+
+def _retry_after(value: str | None) -> float | None:
+    """Seconds to wait, from a number or an HTTP date; None if the header is absent or senseless."""
+    if not value:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            moment = parsedate_to_datetime(value)
+        except (ValueError, TypeError):
+            return None
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        seconds = (moment - datetime.now(UTC)).total_seconds()
+    if math.isnan(seconds):
+        return None
+    return min(max(seconds, 0.0), MAX_RETRY_SECONDS)
+
+
+def _embeddings_url(endpoint: str) -> str:
+    parts = urlsplit(endpoint)
+    path = parts.path.rstrip("/").removesuffix("/embeddings") + "/embeddings"
+    return parts._replace(path=path).geturl()
+
+
+def _without_secrets(endpoint: str) -> str:
+    """Scheme, host and path: what a log may show of an address."""
+    parts = urlsplit(endpoint)
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}{parts.path}"
+
+
+def _open(spec: EmbedderSpec) -> HttpEmbedder:
+    parts = urlsplit(spec.endpoint)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ConfigurationError(f"Embedder {spec.id!r} needs an http or https endpoint.", model=spec.id, field="endpoint")
+    return HttpEmbedder(spec)
+
+
+KIND: Final = EmbedderKind(
+    open=_open,
+    required=frozenset({"dimensions", "endpoint", "model"}),
+    defaults={"billed": True},  # who forgets to say so must not pay twice
+    options=frozenset({"send_dimensions"}),
+)
