@@ -48,7 +48,7 @@ SPARE_BYTES: Final = 1 << 20  #: of an answer beside its vectors
 QWEN3_QUERY_PREFIX: Final = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"
 
 _SIZE_WORDS: Final = re.compile(
-    r"too (?:long|large|many|big)|exceed|\bmax(?:imum)?\b|at most|limit|(?:less|more|larger|longer) than|context length|batch size",
+    r"too (?:long|large|many)|exceed|\bmax(?:imum)?\b|at most|limit|(?:less|more|larger|longer) than|context length|batch size",
     re.IGNORECASE,
 )
 _SAFE_CODE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.\-]{0,63}")
