@@ -88,6 +88,7 @@ def run(settings: Settings) -> NoReturn:
 def ping(settings: Settings) -> bool:
     """Whether the broker, ours or the configured one, answers with the credentials that we have."""
     from kombu import Connection
+    from kombu.exceptions import OperationalError
 
     timeouts = {"socket_timeout": PING_SECONDS, "socket_connect_timeout": PING_SECONDS}
     url = endpoint(settings)
@@ -98,7 +99,7 @@ def ping(settings: Settings) -> bool:
             channel = connection.default_channel
             if hasattr(channel, "client"):
                 channel.client.ping()
-        except (*connection.connection_errors, *connection.channel_errors):
+        except (OperationalError, *connection.connection_errors, *connection.channel_errors):
             return False
     return True
 

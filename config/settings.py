@@ -241,6 +241,8 @@ def impossible(settings: Settings) -> Iterator[tuple[str, str]]:
         yield "visibility_timeout_seconds", f"= {timeout} {risk}; leave it unset"
     if settings.flower_host not in LOOPBACK and settings.flower_password is None:
         yield "flower_host", f"= {settings.flower_host} can be reached from outside: set KNOWLEDGE_FLOWER_PASSWORD as well"
+    if settings.flower_password is not None and "," in settings.flower_password.get_secret_value():
+        yield "flower_password", "holds a comma, at which Flower would cut it; choose one without"
     yield from wrong_address("broker_url", settings.broker_url, BROKER_SCHEMES)
     yield from wrong_address("database_url", settings.database_url, DATABASE_SCHEMES)
     if settings.models_file is not None:
