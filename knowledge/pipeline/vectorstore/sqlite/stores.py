@@ -1,0 +1,93 @@
+"""The indexes of all bases: opens them, remembers them, and bounds what they hold open."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from knowledge.pipeline.vectorstore.sqlite.faults import translated
+from knowledge.pipeline.vectorstore.sqlite.process import PerProcess
+from knowledge.pipeline.vectorstore.sqlite.store import SqliteIndexStore
+
+MAX_AWAKE: Final = 64  #: stores that keep connections and codes; one used after 64 others opens its file again
+
+
+class SqliteIndexStores:
+    """`IndexStores` over files.
+
+    Args:
+        path_of: where the index of a base lies; its directory is made when needed.
+        busy_timeout_seconds: how long a call waits for another process's write.
+        max_awake: how many bases keep open connections and their codes in memory.
+    """
+
+    def __init__(self, path_of: Callable[[str], Path], *, busy_timeout_seconds: float, max_awake: int = MAX_AWAKE) -> None:
+        self._path_of = path_of
+        self._busy_timeout_seconds = busy_timeout_seconds
+        self._max_awake = max_awake
+        self._stores: OrderedDict[str, _Known] = OrderedDict()  # least recently opened first
+        self._lock = PerProcess(threading.Lock)
+
+    def create(self, base_id: str, dimensions: int | None) -> SqliteIndexStore:
+        """The store of a new base; creating what is there already changes nothing."""
+        return self.open(base_id, dimensions)
+
+    def open(self, base_id: str, dimensions: int | None) -> SqliteIndexStore:
+        path = self._path_of(base_id)
+        with self._lock():
+            known = self._stores.get(base_id)
+            if known is not None and known.store.dimensions == dimensions and known.file == _file(path):
+                self._stores.move_to_end(base_id)
+                self._let_the_oldest_rest()
+                return known.store
+        store = SqliteIndexStore(path, base_id, dimensions, busy_timeout_seconds=self._busy_timeout_seconds)
+        with translated(base_id):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        store.mount()  # outside the lock: it may have to wait for a writer, and other bases need not
+        with self._lock():
+            replaced = self._stores.pop(base_id, None)
+            if replaced is not None:  # its file was replaced, or another thread opened it meanwhile
+                replaced.store.rest()
+            self._stores[base_id] = _Known(store, _file(path))
+            self._let_the_oldest_rest()
+        return store
+
+    def exists(self, base_id: str) -> bool:
+        return self._path_of(base_id).exists()
+
+    def drop(self, base_id: str) -> None:
+        path = self._path_of(base_id)
+        with self._lock():
+            known = self._stores.pop(base_id, None)
+            if known is not None:
+                known.store.close()
+            with translated(base_id):
+                for suffix in ("", "-wal", "-shm"):
+                    path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        with self._lock():
+            while self._stores:
+                self._stores.popitem()[1].store.close()
+
+    def _let_the_oldest_rest(self) -> None:
+        for base_id in islice(reversed(self._stores), self._max_awake, self._max_awake + 1):
+            self._stores[base_id].store.rest()
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    store: SqliteIndexStore
+    file: tuple[int, int] | None
+
+
+def _file(path: Path) -> tuple[int, int] | None:
+    """Which file lies there now; another process may have dropped the base and made it anew."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

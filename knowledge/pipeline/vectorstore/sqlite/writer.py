@@ -1,0 +1,153 @@
+"""Replacing and removing materials: everything a write changes, inside one transaction that the caller holds open."""
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
+
+import apsw
+import numpy as np
+
+from knowledge.errors import IndexFault
+from knowledge.pipeline.indexing import analyser
+from knowledge.pipeline.vectorstore.sqlite.blocks import CodeWriter
+from knowledge.pipeline.vectorstore.sqlite.prepare import Prepared, PreparedMaterial
+
+_INSERT_UNIT: Final = "INSERT INTO unit VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+
+
+class Writer:
+    """One write to one base."""
+
+    def __init__(self, connection: apsw.Connection, base_id: str, dimensions: int | None) -> None:
+        self._connection = connection
+        self._run = connection.execute
+        self._many = connection.executemany
+        self._base_id = base_id
+        ((generation, self._next_body),) = self._run(
+            "UPDATE state SET generation = generation + 1 RETURNING generation, next_body"
+        ).fetchall()
+        self._codes = None if dimensions is None else CodeWriter(connection, dimensions, generation)
+
+    def replace(self, prepared: Prepared) -> None:
+        """Put these materials in the place of what their items have.
+
+        Raises:
+            IndexFault: a body has no vector, or a path belongs to another item.
+        """
+        wanted = prepared.texts
+        known = dict(self._many("SELECT ?1, id FROM body WHERE hash = ?1", ((key,) for key in wanted)))
+        missing = [key for key in wanted if key not in known]
+        if self._codes is not None and any(key not in prepared.vectors for key in missing):
+            lacking = sum(key not in prepared.vectors for key in missing)
+            raise IndexFault(f"{lacking} texts have no vector.", base_id=self._base_id, texts=lacking)
+
+        found = dict(
+            self._many("SELECT item_id, id FROM material WHERE item_id = ?", ((m.item_id,) for m in prepared.materials))
+        )
+        old_contents = self._detach(found.values(), keep=set(known.values()))
+        bodies = known | self._add_bodies(missing, prepared)
+        for material in prepared.materials:
+            self._add_material(material, found.get(material.item_id), bodies)
+        self._drop_contents(old_contents)
+        self._settle()
+
+    def remove(self, item_ids: Collection[str]) -> int:
+        """Remove the materials of these items; returns how many there were."""
+        found = dict(self._many("SELECT item_id, id FROM material WHERE item_id = ?", ((item_id,) for item_id in item_ids)))
+        if found:
+            contents = self._detach(found.values(), keep=set())
+            self._many("DELETE FROM material WHERE id = ?", ((key,) for key in found.values()))
+            self._drop_contents(contents)
+            self._settle()
+        return len(found)
+
+    def _detach(self, materials: Collection[int], keep: set[int]) -> set[int]:
+        """Delete the units of materials and the bodies that only they had; returns the contents they pointed to."""
+        if not materials:
+            return set()
+        keys = [(key,) for key in materials]
+        contents = {content for (content,) in self._many("SELECT content_id FROM material WHERE id = ?", keys)}
+        bodies = {body for (body,) in self._many("SELECT body_id FROM unit WHERE material_id = ?", keys)} - keep
+        self._many("DELETE FROM unit WHERE material_id = ?", keys)
+        shared = {body for (body,) in self._many("SELECT body_id FROM unit WHERE body_id = ? LIMIT 1", ((b,) for b in bodies))}
+        # Ascending, and before anything is added: FTS5 writes a segment whenever a row id falls behind the last.
+        self._drop_bodies(sorted(bodies - shared))
+        return contents
+
+    def _drop_bodies(self, bodies: Sequence[int]) -> None:
+        if not bodies:
+            return
+        keys = [(body,) for body in bodies]
+        self._many("DELETE FROM lexical WHERE rowid = ?", keys)
+        self._many("DELETE FROM body WHERE id = ?", keys)
+        self._run("UPDATE state SET bodies = bodies - ?", (len(bodies),))
+        if self._codes is not None:
+            self._many("DELETE FROM vector WHERE id = ?", keys)
+            self._codes.strike_out(bodies)
+
+    def _add_bodies(self, hashes: Sequence[bytes], prepared: Prepared) -> dict[bytes, int]:
+        if not hashes:
+            return {}
+        ids = range(self._next_body, self._next_body + len(hashes))
+        self._many("INSERT INTO body VALUES (?, ?)", zip(ids, hashes, strict=True))
+        tokens = ((body, analyser.index_text(prepared.texts[key])) for body, key in zip(ids, hashes, strict=True))
+        self._many("INSERT INTO lexical (rowid, tokens) VALUES (?, ?)", tokens)
+        self._run("UPDATE state SET next_body = ?, bodies = bodies + ?", (ids.stop, len(hashes)))
+        if self._codes is not None:
+            vectors = np.stack([prepared.vectors[key] for key in hashes])
+            self._many(
+                "INSERT INTO vector VALUES (?, ?)", ((body, row.tobytes()) for body, row in zip(ids, vectors, strict=True))
+            )
+            self._codes.append(ids, vectors)
+        return dict(zip(hashes, ids, strict=True))
+
+    def _add_material(self, material: PreparedMaterial, key: int | None, bodies: dict[bytes, int]) -> None:
+        content = self._content(material)
+        try:
+            if key is None:
+                self._run(
+                    "INSERT INTO material (item_id, path, content_id) VALUES (?, ?, ?)",
+                    (material.item_id, material.path, content),
+                )
+                key = self._connection.last_insert_rowid()
+            else:
+                self._run("UPDATE material SET path = ?, content_id = ? WHERE id = ?", (material.path, content, key))
+        except apsw.ConstraintError as error:
+            raise IndexFault(
+                "Another item of this base has the same path.",
+                base_id=self._base_id,
+                item_id=material.item_id,
+                path=material.path,
+            ) from error
+        self._many(
+            _INSERT_UNIT,
+            (
+                (
+                    key,
+                    item.unit.index,
+                    item.unit.char_start,
+                    item.unit.char_end,
+                    item.byte_start,
+                    item.byte_end,
+                    item.unit.page,
+                    bodies[item.body_hash],
+                )
+                for item in material.units
+            ),
+        )
+
+    def _content(self, material: PreparedMaterial) -> int:
+        row = self._run("SELECT id FROM content WHERE hash = ?", (material.content_hash,)).fetchone()
+        if row is not None:
+            return int(row[0])
+        self._run("INSERT INTO content (hash, text) VALUES (?, ?)", (material.content_hash, material.text))
+        return self._connection.last_insert_rowid()
+
+    def _drop_contents(self, contents: Iterable[int]) -> None:
+        self._many(
+            "DELETE FROM content WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM material WHERE content_id = ?1)",
+            ((content,) for content in contents),
+        )
+
+    def _settle(self) -> None:
+        if self._codes is not None:
+            self._codes.renew_if_due()
