@@ -1,7 +1,7 @@
 """Flower, behind a password, on the first free port from the configured one on: `python -m config.flower`.
 
-The address it listens on is kept in `<data dir>/run/flower`. The password, if nobody chose one, is in
-`<data dir>/flower.password`; it reaches Flower through the environment, never through the command line, where `ps` would show it.
+The address it listens on is kept in `<data dir>/run/flower`. The password, if nobody chose one, is made and kept in
+`<data dir>/flower.password`. It reaches Flower through the environment, never through the command line, where `ps` shows it.
 """
 
 import os
