@@ -84,12 +84,13 @@ def _spans(text: str, chunking: Chunking, measure: MeasuresInput | None) -> Iter
 
 def _fitted(text: str, span: Span, overlap_share: float, measure: MeasuresInput) -> Iterator[Span]:
     """`span`, or the pieces of it that the model takes whole."""
-    start = span.start
+    start, covered = span.start, 0
     while start < span.end:
         end = _fitting_end(text, start, span.end, measure)
         piece = splitter.trimmed(text, start, end)
-        if piece is not None:
+        if piece is not None and piece.end > covered:  # else all of it lies in the piece before
             yield piece
+            covered = piece.end
         if end >= span.end:
             return
         following = splitter.before_cluster(text, end - int((end - start) * overlap_share), start)

@@ -166,4 +166,5 @@ KIND: Final = EmbedderKind(
     },
     options=frozenset({"threads"}),
     widths=frozenset({DIMENSIONS}),
+    needs=frozenset({_PACKAGE, "onnxruntime", "tokenizers"}),
 )

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from typing import Any, Final
 
 from knowledge.errors import ConfigurationError, ModelNotFound
@@ -24,6 +25,7 @@ class EmbedderKind:
     defaults: Mapping[str, Any] = field(default_factory=dict)  #: fields it need not give, with this kind's values
     options: frozenset[str] = frozenset()  #: keys that `EmbedderSpec.options` may have
     widths: frozenset[int] = frozenset()  #: dimensions that it can give; empty means any
+    needs: frozenset[str] = frozenset()  #: modules of an extra that must be installed before `open` is of use
 
 
 class Embedders:
@@ -46,6 +48,10 @@ class Embedders:
         except KeyError:
             raise ModelNotFound(model=model_id, declared=sorted(self._specs)) from None
 
+    def missing_packages(self, model_id: str) -> list[str]:
+        """Modules that this embedder needs and this environment lacks; raises as `open`."""
+        return sorted(module for module in self._kind(self.spec(model_id)).needs if find_spec(module) is None)
+
     def open(self, model_id: str) -> Embedder:
         """The embedder of this id, one per process.
 
@@ -56,11 +62,15 @@ class Embedders:
         self.spec(model_id)
         return self._opened[model_id].get()
 
-    def _open(self, spec: EmbedderSpec) -> Embedder:
+    def _kind(self, spec: EmbedderSpec) -> EmbedderKind:
         kinds = installed_kinds() if self._kinds is None else self._kinds
         kind = kinds.get(spec.kind)
         if kind is None:
             raise unknown_kind(spec.kind, kinds)
+        return kind
+
+    def _open(self, spec: EmbedderSpec) -> Embedder:
+        kind = self._kind(spec)
         if kind.widths and spec.dimensions not in kind.widths:
             raise ConfigurationError(
                 f"Embedder {spec.id!r} declares {spec.dimensions} dimensions; kind {spec.kind!r} gives "

@@ -102,7 +102,7 @@ def is_blank(text: str) -> bool:
 def before_cluster(text: str, cut: int, floor: int) -> int:
     """`cut`, or a place a few characters before it where no combined character is torn apart; never at or below `floor`."""
     for place in range(cut, max(floor, cut - MAX_CLUSTER), -1):
-        if place >= len(text) or not _joined(text, place):
+        if place >= len(text) or not _joined(text, place, floor):
             return place
     return cut
 
@@ -118,7 +118,7 @@ Breaks = Callable[[int, int], Iterator[tuple[int, float]]]
 
 def _walk(text: str, max_chars: int, overlap_chars: int, breaks: Breaks) -> Iterator[Span]:
     window = max(_rounded(WINDOW_SHARE * max_chars), 1)
-    cursor = 0
+    cursor = covered = 0
     while True:
         target = cursor + max_chars
         if target >= len(text):
@@ -127,8 +127,9 @@ def _walk(text: str, max_chars: int, overlap_chars: int, breaks: Breaks) -> Iter
             found = _best_break(breaks, max(target - window, cursor + 1), target, window)
             cut = before_cluster(text, target, cursor) if found is None else found
         span = trimmed(text, cursor, cut)
-        if span is not None:
+        if span is not None and span.end > covered:  # else all of it lies in the chunk before
             yield span
+            covered = span.end
         if cut >= len(text):
             return
         following = before_cluster(text, cut - overlap_chars, cursor) if overlap_chars else cut
@@ -212,8 +213,8 @@ def _delimiter(text: str, separator: str) -> Breaks:
 _FINDERS: Final[dict[str, Callable[[str, str], Breaks]]] = {"structured": _structured, "delimiter": _delimiter}
 
 
-def _joined(text: str, place: int) -> bool:
-    """Whether the characters around `place` (0 < place < len) belong together on the screen."""
+def _joined(text: str, place: int, floor: int) -> bool:
+    """Whether the characters around `place` (floor < place < len) belong together on the screen; none are torn at `floor`."""
     before, after = text[place - 1], text[place]
     if after < "\u0300":
         return before == "\r" and after == "\n"
@@ -223,7 +224,7 @@ def _joined(text: str, place: int) -> bool:
         return unicodedata.category(after) == "So"
     if _is_flag_letter(after):
         run = place
-        while run > 0 and place - run < MAX_CLUSTER and _is_flag_letter(text[run - 1]):
+        while run > floor and _is_flag_letter(text[run - 1]):
             run -= 1
         return (place - run) % 2 == 1
     return "\u1160" <= after <= "\u11ff" and "\u1100" <= before <= "\u11ff"  # Hangul written as single jamo

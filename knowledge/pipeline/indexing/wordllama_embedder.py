@@ -92,4 +92,5 @@ KIND: Final = EmbedderKind(
         "languages": ("en",),
     },
     widths=WIDTHS,
+    needs=frozenset({_PACKAGE, "tokenizers"}),
 )
