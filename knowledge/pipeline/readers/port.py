@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import ClassVar, Protocol
 
 from knowledge.model.documents import Document, SourceFile
+from knowledge.model.status import Notice
 
 
 class Reader(Protocol):
@@ -13,15 +14,17 @@ class Reader(Protocol):
     """
 
     name: ClassVar[str]
+    suffixes: ClassVar[frozenset[str]]  #: lower case with their dot; what a directory import takes because this reader is there
 
     def score(self, source: SourceFile) -> int | None:
         """How well this reader fits, higher wins; None if it does not read such files at all. Must not open the file."""
         ...
 
-    def read(self, source: SourceFile) -> Iterator[Document]:
-        """The documents in reading order; lazily where the format allows it.
+    def read(self, source: SourceFile) -> Iterator[Document | Notice]:
+        """The documents in reading order, lazily where the format allows it; notices about the file at any place between.
 
         Raises:
-            SourceFault: one of its kinds (`corrupt`, `encrypted`, `binary`, `empty` …); any library's own error is mapped.
+            SourceFault: one of its kinds (`corrupt`, `encrypted`, `binary`, `empty` …). An error of the library that reads the
+                format may pass through: the registry makes it `corrupt`, with its name in the details.
         """
         ...

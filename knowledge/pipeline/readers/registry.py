@@ -1,0 +1,145 @@
+"""Chooses the reader for a file, runs it, and guards the boundary: clean text, our own errors, notices collected."""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Final, Self, TypeVar
+
+from knowledge.errors import (
+    ConfigurationError,
+    CorruptSource,
+    KnowledgeError,
+    ReaderBudgetExceeded,
+    SourceFault,
+    SourceMissing,
+    UnsupportedSource,
+)
+from knowledge.model.documents import Checkpoint, Document, ReadResult, SourceFile
+from knowledge.model.status import Notice
+from knowledge.pipeline.readers.decoding import clean
+from knowledge.pipeline.readers.media_type import TEXT_SUFFIXES, detect, is_binary
+from knowledge.pipeline.readers.port import Reader
+from knowledge.pipeline.sources.directory import SkipReason
+
+GROUP: Final = "knowledge.readers"
+_DETAIL_CHARACTERS: Final = 300  #: of a library's message; it may quote the file
+
+_T = TypeVar("_T")
+log = logging.getLogger(__name__)
+
+
+class ReaderRegistry:
+    """All readers of this process."""
+
+    def __init__(self, readers: Iterable[Reader]) -> None:
+        self._readers = tuple(sorted(readers, key=lambda reader: reader.name))
+        self.suffixes = frozenset(suffix for reader in self._readers for suffix in reader.suffixes)
+
+    @classmethod
+    def installed(cls) -> Self:
+        """Every reader that an installed distribution declares, ours by the same door.
+
+        Raises:
+            ConfigurationError: one of them cannot be loaded, or there is none.
+        """
+        readers = []
+        for entry in entry_points(group=GROUP):
+            try:
+                readers.append(entry.load()())
+            except Exception as error:
+                raise ConfigurationError(
+                    f"The reader {entry.value} cannot be loaded.", entry_point=entry.name, detail=str(error)
+                ) from error
+        if not readers:
+            raise ConfigurationError(f"No distribution declares an entry point in {GROUP}; is knowledge-pipeline installed?")
+        return cls(readers)
+
+    def read(self, source_path: Path, name: str, checkpoint: Checkpoint) -> ReadResult:
+        """The text of a file: by its content, whatever it is called.
+
+        Blank documents are left out. Each text is clean (see `decoding.clean`).
+
+        Args:
+            name: what a person calls it; its suffix is a hint.
+            checkpoint: called before the file is opened and after each document.
+
+        Raises:
+            SourceFault: one of its kinds, with `name`, `media_type` and `reader` in its details as far as they are known.
+        """
+        checkpoint()
+        details: dict[str, str] = {"name": clean(name)}
+        with_details = _Boundary(details)
+        media_type = details["media_type"] = with_details(lambda: detect(source_path, name))
+        source = SourceFile(path=source_path, name=name, media_type=media_type)
+        reader = with_details(lambda: self._best(source))
+        details["reader"] = reader.name
+
+        documents: list[Document] = []
+        notices: set[Notice] = set()
+        for finding in _guarded(reader, source, with_details):
+            if isinstance(finding, Notice):
+                notices.add(finding)
+            elif text := clean(finding.text).strip("\n"):
+                documents.append(Document(text=text, page=finding.page))
+            checkpoint()
+        documents = [document for document in documents if document.text.strip()]
+        if not documents:
+            notices = notices - {Notice.PARTIAL_TEXT} | {Notice.NO_TEXT_EXTRACTED}
+        return ReadResult(documents=documents, media_type=media_type, reader=reader.name, notices=frozenset(notices))
+
+    def accepts(self, name: str, path: Path) -> SkipReason | None:
+        """Why a directory import leaves this file out; None to take it. Opens files that are named like text only.
+
+        Raises:
+            OSError: the file cannot be opened.
+        """
+        suffix = Path(name).suffix.lower()
+        if suffix not in self.suffixes:
+            return SkipReason.UNSUPPORTED
+        if suffix in TEXT_SUFFIXES and is_binary(path):
+            return SkipReason.BINARY
+        return None
+
+    def _best(self, source: SourceFile) -> Reader:
+        scored = [(score, reader) for reader in self._readers if (score := reader.score(source)) is not None]
+        if not scored:
+            raise UnsupportedSource(f"No reader knows files of type {source.media_type}.")
+        return max(scored, key=lambda pair: pair[0])[1]
+
+
+class _Boundary:
+    """Calls into libraries: lets our own errors through, makes every other a `SourceFault`, and adds what is known."""
+
+    def __init__(self, details: dict[str, str]) -> None:
+        self._details = details
+
+    def __call__(self, call: Callable[[], _T]) -> _T:
+        try:
+            return call()
+        except SourceFault as error:
+            error.details = {**self._details, **error.details}
+            raise
+        except KnowledgeError:
+            raise
+        except FileNotFoundError as error:
+            raise SourceMissing(**self._details) from error
+        except MemoryError as error:
+            raise ReaderBudgetExceeded("Reading this file took more memory than there is.", **self._details) from error
+        except OSError as error:
+            raise SourceFault(**self._details, reason=error.strerror) from error
+        except Exception as error:
+            log.warning("reader failed", extra={**_fields(self._details), "exception": type(error).__qualname__})
+            raise CorruptSource(
+                **self._details, exception=type(error).__qualname__, detail=clean(str(error))[:_DETAIL_CHARACTERS]
+            ) from error
+
+
+def _guarded(reader: Reader, source: SourceFile, boundary: _Boundary) -> Iterator[Document | Notice]:
+    findings = boundary(lambda: iter(reader.read(source)))
+    while (finding := boundary(lambda: next(findings, None))) is not None:
+        yield finding
+
+
+def _fields(details: dict[str, str]) -> dict[str, str]:
+    return {key: value for key, value in details.items() if key in ("media_type", "reader")}
