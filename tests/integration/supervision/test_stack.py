@@ -136,7 +136,7 @@ def test_killed_supervisor_leaves_no_orphans_and_no_obstacle(up):
 
 def test_process_that_ends_at_once_is_not_started_without_pause(up, tmp_path):
     """A process that cannot start is tried again with growing delays, not hundreds of times."""
-    (tmp_path / "Procfile").write_text(f"broker: python -m config.broker\nbad: false\n")
+    (tmp_path / "Procfile").write_text("broker: python -m config.broker\nbad: false\n")
     with pytest.raises(StackFailed, match="not ready: bad"):
         up(tmp_path / "Procfile", wait_seconds=5)
 
@@ -147,7 +147,7 @@ def test_process_that_ends_at_once_is_not_started_without_pause(up, tmp_path):
 
 def test_up_that_fails_says_why_and_stops_the_rest(up, environ, tmp_path):
     """The message holds the name and the end of its log; nothing keeps running."""
-    (tmp_path / "Procfile").write_text(f"broker: python -m config.broker\nbad: sh -c 'echo no such planet; exit 4'\n")
+    (tmp_path / "Procfile").write_text("broker: python -m config.broker\nbad: sh -c 'echo no such planet; exit 4'\n")
 
     with pytest.raises(StackFailed, match="no such planet"):
         up(tmp_path / "Procfile", wait_seconds=3)
@@ -156,7 +156,7 @@ def test_up_that_fails_says_why_and_stops_the_rest(up, environ, tmp_path):
 
 def test_release_runs_first_and_its_failure_stops_the_start(up, environ, tmp_path):
     """What must be done before the others start is done to its end; if it fails, nothing starts."""
-    (tmp_path / "Procfile").write_text(f"release: sh -c 'echo tables missing; exit 1'\nbroker: python -m config.broker\n")
+    (tmp_path / "Procfile").write_text("release: sh -c 'echo tables missing; exit 1'\nbroker: python -m config.broker\n")
 
     with pytest.raises(StackFailed, match="tables missing"):
         up(tmp_path / "Procfile")
