@@ -108,7 +108,8 @@ class _Model:
         found = self._tokenizer.encode(text)
         if len(found.ids) <= MAX_PIECES:
             return len(text)
-        return int(found.offsets[MAX_PIECES - 2][1])  # the last piece before the place that [SEP] will take
+        last, following = found.offsets[MAX_PIECES - 2], found.offsets[MAX_PIECES - 1]  # [SEP] takes the last place
+        return int(min(last[1], following[0]))  # a Korean syllable is up to three pieces: leave it whole to the next chunk
 
     def vectors(self, rows: Sequence[Sequence[int]]) -> Vectors:
         width = max(map(len, rows))
