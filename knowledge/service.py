@@ -5,7 +5,8 @@ Every method raises kinds of `KnowledgeError` only. Methods that accept work ret
 
 from collections.abc import Sequence
 
-from knowledge.bases import create, delete as delete_base_flow
+from knowledge.bases import create
+from knowledge.bases import delete as delete_base_flow
 from knowledge.catalog import bases, items, jobs, spend, tree, workers
 from knowledge.ingestion import add, delete
 from knowledge.model.ids import BaseId, ItemId, JobId
@@ -141,5 +142,3 @@ class KnowledgeService:
 
     def close(self) -> None:
         self.rt.close()
-
-

@@ -36,7 +36,7 @@ class LocalRawFiles:
     """Implements `RawFiles` below one directory, which is made when it is first needed."""
 
     def __init__(self, root: Path) -> None:
-        self._bases = root / "bases"
+        self._bases = root.absolute() / "bases"
 
     def stage_file(self, base_id: str, source: Path) -> Staged:
         """See `RawFiles.stage_file`. A file that changes meanwhile is refused: its copy would be of no moment that ever was."""
@@ -100,6 +100,10 @@ class LocalRawFiles:
         if not stat.S_ISREG(found.st_mode):
             raise UnsafePath(base_id=base_id, path=path, reason="not a plain file")
         yield self._base(base_id) / "raw" / path
+
+    def holds(self, path: Path) -> bool:
+        """See `RawFiles.holds`. Links are not resolved: a scan does not follow them either."""
+        return path.absolute().is_relative_to(self._bases)
 
     def exists(self, base_id: str, path: str) -> bool:
         """Whether this name is taken, by a file, a folder or anything else."""

@@ -49,6 +49,10 @@ class RawFiles(Protocol):
         """
         ...
 
+    def holds(self, path: Path) -> bool:
+        """Whether a path of the host lies inside this storage; such files are never imported."""
+        ...
+
     def exists(self, base_id: str, path: str) -> bool: ...
 
     def remove(self, base_id: str, paths: Collection[str], trees: Collection[str] = ()) -> None:

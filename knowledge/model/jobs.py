@@ -123,6 +123,7 @@ class Job:
     status: JobStatus
     attempt: int  #: executions that ended in an error
     losses: int  #: executions whose process was lost
+    publishes: int  #: messages sent for it
     scheduled_at: datetime
     created_at: datetime
     started_at: datetime | None = None

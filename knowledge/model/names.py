@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Iterator
+from itertools import count
 from typing import Final
 
 NAME_BYTES: Final = 255  #: of UTF-8; what ext4, xfs, btrfs and APFS allow for one part of a path
@@ -41,17 +42,18 @@ def safe_name(name: str, *, fallback: str = "file") -> str:
 
 
 def candidates(name: str, *, directory: bool = False) -> Iterator[str]:
-    """The name itself, then `_1`, `_2` … before its extension; each at most 255 bytes.
+    """The name itself, then `_1`, `_2` … before its extension; each at most 255 bytes."""
+    return (numbered(name, number, directory=directory) for number in count())
+
+
+def numbered(name: str, number: int, *, directory: bool = False) -> str:
+    """The candidate of this number; 0 is the name itself.
 
     Args:
         directory: a folder has no extension, so the number goes to the very end.
     """
     stem, extension = (name, "") if directory else split_extension(name)
-    yield _fitted(stem, extension, "")
-    number = 0
-    while True:
-        number += 1
-        yield _fitted(stem, extension, f"_{number}")
+    return _fitted(stem, extension, f"_{number}" if number else "")
 
 
 def folded(name: str) -> str:

@@ -1,8 +1,8 @@
 """Bytes of a text file to text: the one place where charsets are decided and text is cleaned.
 
 Order: byte order mark; UTF-16/32 without a mark where the zero bytes leave no doubt; strict UTF-8 over all bytes (never a
-sample, and before any guessing, so that valid UTF-8 is never taken for something else); a charset the file declares; UTF-8 with a
-few damaged places; detection; at last Windows-1252 with replacement characters.
+sample, and before any guessing, so that valid UTF-8 is never taken for something else); a charset the file declares; UTF-8 with
+a few damaged places; detection; at last Windows-1252 with replacement characters.
 """
 
 import codecs
@@ -172,12 +172,12 @@ def _detected(data: bytes) -> str | None:
 
 
 def _is_western(sample: bytes) -> bool:
-    """Mostly ASCII letters with the accents of western Europe among them; detection cannot tell such a short text from others."""
+    """Mostly ASCII letters with the accents of western Europe among them, which detection needs long texts to recognise."""
     found = _strict(sample, "cp1252")
     if found is None:
         return False
     foreign = [character for character in found.text if character > "\x7f"]
-    return len(foreign) * 3 < len(found.text) and all(character in _WESTERN for character in foreign)
+    return len(foreign) * 5 <= len(found.text) * 2 and all(character in _WESTERN for character in foreign)
 
 
 def _foreign_lines(data: bytes) -> Iterator[bytes]:

@@ -9,6 +9,8 @@ from typing import Final, Self, TypeVar
 from knowledge.errors import (
     ConfigurationError,
     CorruptSource,
+    EmptySource,
+    EncryptedSource,
     KnowledgeError,
     ReaderBudgetExceeded,
     SourceFault,
@@ -21,6 +23,7 @@ from knowledge.pipeline.readers.decoding import clean
 from knowledge.pipeline.readers.media_type import TEXT_SUFFIXES, detect, is_binary
 from knowledge.pipeline.readers.port import Reader
 from knowledge.pipeline.sources.directory import SkipReason
+from knowledge.pipeline.sources.snapshot import strip
 
 GROUP: Final = "knowledge.readers"
 _DETAIL_CHARACTERS: Final = 300  #: of a library's message; it may quote the file
@@ -87,6 +90,25 @@ class ReaderRegistry:
         if not documents:
             notices = notices - {Notice.PARTIAL_TEXT} | {Notice.NO_TEXT_EXTRACTED}
         return ReadResult(documents=documents, media_type=media_type, reader=reader.name, notices=frozenset(notices))
+
+    def require_reader(self, source_path: Path, name: str) -> None:
+        """Refuse a file that no reader would read, by its content; an empty one passes, its failure is shown on the item.
+
+        Raises:
+            UnsupportedSource, BinarySource, SourceFault
+        """
+        with_details = _Boundary({"name": clean(name)})
+        try:
+            media_type = with_details(lambda: detect(source_path, name))
+        except (EmptySource, CorruptSource, EncryptedSource):
+            return
+        with_details(lambda: self._best(SourceFile(path=source_path, name=name, media_type=media_type)))
+
+    def read_snapshot(self, source_path: Path) -> ReadResult:
+        """The body of a snapshot that we wrote, as one document, without its frontmatter and otherwise unchanged."""
+        text = clean(strip(source_path.read_bytes().decode()))
+        documents = [Document(text=text)] if text.strip() else []
+        return ReadResult(documents=documents, media_type="text/markdown", reader="snapshot")
 
     def accepts(self, name: str, path: Path) -> SkipReason | None:
         """Why a directory import leaves this file out; None to take it. Opens files that are named like text only.

@@ -26,6 +26,7 @@ class SkipReason(StrEnum):
     UNSUPPORTED = "unsupported"  #: no reader claims its extension
     BINARY = "binary"  #: named like text, holds binary data
     EMPTY = "empty"  #: 0 bytes
+    OWN = "own"  #: bytes that a base owns already: the data directory lies inside the folder
     UNREADABLE = "unreadable"  #: the system refuses; below such a folder nothing is known
 
 

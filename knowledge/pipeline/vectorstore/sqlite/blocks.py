@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from knowledge.model.documents import Vector, Vectors
 from knowledge.pipeline.vectorstore.sqlite.codes import Coder, Records, coder, unit_rows
+from knowledge.pipeline.vectorstore.sqlite.connection import one_row
 
 BLOCK_SLOTS: Final = 1024
 RECENTRE_GROWTH: Final = 8  #: all codes are renewed when a base has grown so many times, up to …
@@ -116,7 +117,7 @@ class CodeWriter:
         self._connection.execute("UPDATE code_block_state SET generation = ? WHERE no = ?", (self._generation, no))
 
     def _mean(self) -> Vector:
-        (mean,) = self._connection.execute("SELECT mean FROM code_centre").fetchone() or (b"",)
+        (mean,) = one_row(self._connection, "SELECT mean FROM code_centre")
         return np.frombuffer(mean, "<f4")
 
     def _load(self, bodies: npt.NDArray[np.int64]) -> Vectors:
@@ -126,5 +127,5 @@ class CodeWriter:
         return np.frombuffer(b"".join(data for (data,) in rows), "<f4").reshape(-1, self._coder.dimensions)
 
     def _counts(self) -> tuple[int, int, int]:
-        slots, dead, centred_on = self._connection.execute("SELECT slots, dead_slots, centred_on FROM state").fetchone()  # type: ignore[misc]  # the row always exists
+        slots, dead, centred_on = one_row(self._connection, "SELECT slots, dead_slots, centred_on FROM state")
         return slots, dead, centred_on

@@ -8,6 +8,7 @@ import numpy as np
 from knowledge.model.documents import Vector
 from knowledge.pipeline.vectorstore.sqlite.blocks import BLOCK_SLOTS
 from knowledge.pipeline.vectorstore.sqlite.codes import coder
+from knowledge.pipeline.vectorstore.sqlite.connection import one_row
 
 _SPARE: Final = 8  #: room kept for an eighth more blocks, so that growth rarely copies all
 
@@ -29,14 +30,12 @@ class CodeCache:
 
     def refresh(self, connection: apsw.Connection) -> int:
         """Make this the state that the open read transaction sees; returns the number of live vectors."""
-        generation, recoded, slots, dead = connection.execute(
-            "SELECT generation, recoded, slots, dead_slots FROM state"
-        ).fetchall()[0]
+        generation, recoded, slots, dead = one_row(connection, "SELECT generation, recoded, slots, dead_slots FROM state")
         if generation != self._generation:
             if recoded != self._recoded or generation < self._generation:
                 self.size = self._generation = 0
                 self._recoded = recoded
-                (mean,) = connection.execute("SELECT mean FROM code_centre").fetchall()[0]
+                (mean,) = one_row(connection, "SELECT mean FROM code_centre")
                 self.mean = np.frombuffer(mean, "<f4")
             self._read_changed(connection)
             self._generation = generation

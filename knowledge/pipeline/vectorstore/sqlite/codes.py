@@ -68,7 +68,7 @@ class Coder:
 
     def signs(self, turned: Vectors) -> npt.NDArray[np.uint64]:
         """The signs of rotated vectors as bits, uint64, shape (n, words)."""
-        return np.packbits(turned > 0, axis=1, bitorder="little").view("<u8")
+        return np.packbits(np.greater(turned, 0), axis=1, bitorder="little").view("<u8")
 
     def length_per_scale(self) -> float:
         """|y| / scale of a rotated vector: its mean absolute coordinate is sqrt(2 / pi) of its root mean square."""
@@ -91,7 +91,7 @@ def unit_rows(vectors: Vectors) -> tuple[Vectors, npt.NDArray[np.bool_]]:
     usual = (squares > 1e-30) & (squares < 1e30)
     if usual.all():
         return vectors / np.sqrt(squares)[:, None], usual
-    precise = np.where(np.isfinite(vectors).all(axis=1)[:, None], vectors, 0).astype(np.float64)
+    precise = np.where(np.isfinite(vectors).all(axis=1, keepdims=True), vectors, 0).astype(np.float64)
     lengths = np.sqrt(np.einsum("ij,ij->i", precise, precise))
     usable = lengths > 0
     return (precise / np.where(usable, lengths, 1)[:, None]).astype(np.float32), usable

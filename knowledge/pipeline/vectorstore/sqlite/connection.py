@@ -125,7 +125,7 @@ def connect(path: Path, busy_timeout_seconds: float) -> apsw.Connection:
     return connection
 
 
-def one_row(connection: apsw.Connection, sql: str, bindings: apsw.Bindings = ()) -> tuple[Any, ...]:
+def one_row(connection: apsw.Connection, sql: str, bindings: tuple[Any, ...] = ()) -> tuple[Any, ...]:
     """The row of a statement that always has exactly one."""
     (row,) = connection.execute(sql, bindings).fetchall()
     return row

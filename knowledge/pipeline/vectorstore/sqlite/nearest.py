@@ -12,7 +12,7 @@ time, not results. Bounds hold with the confidence of `HAMMING_SIGMAS` and `SIGN
 
 import math
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import apsw
 import numpy as np
@@ -168,10 +168,11 @@ def _sums(table: npt.NDArray[np.float32], codes: npt.NDArray[np.uint64]) -> Scor
     """<turned query, signs> of each code."""
     values = codes.view(np.uint8)
     places = values + np.arange(values.shape[1], dtype=np.int32) * 256
-    return table[places].sum(axis=1, dtype=np.float32)
+    sums: Scores = table[places].sum(axis=1, dtype=np.float32)
+    return sums
 
 
-def _exact(rows: list[tuple[int, bytes]], query: Vector) -> tuple[Bodies, Scores]:
+def _exact(rows: list[Any], query: Vector) -> tuple[Bodies, Scores]:
     """Cosines of stored vectors that have a direction."""
     try:
         vectors: Vectors = np.frombuffer(b"".join(data for _, data in rows), "<f4").reshape(len(rows), len(query))

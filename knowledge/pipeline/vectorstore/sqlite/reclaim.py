@@ -6,7 +6,8 @@ from typing import Final
 import apsw
 
 from knowledge.pipeline.vectorstore.sqlite.blocks import CodeWriter
-from knowledge.pipeline.vectorstore.sqlite.connection import writing
+from knowledge.pipeline.vectorstore.sqlite.connection import one_row, writing
+from knowledge.pipeline.vectorstore.sqlite.writer import NEXT_GENERATION
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ def reclaim(connection: apsw.Connection, base_id: str, dimensions: int | None) -
 
 def _renew_worn_codes(connection: apsw.Connection, dimensions: int) -> None:
     with writing(connection):
-        ((generation,),) = connection.execute("UPDATE state SET generation = generation + 1 RETURNING generation").fetchall()
+        generation, _ = one_row(connection, NEXT_GENERATION)
         codes = CodeWriter(connection, dimensions, generation)
         if codes.worn():
             codes.renew()

@@ -1,7 +1,8 @@
 """What lies in `index.sqlite`, and the proof that a file is the index of this base in this layout.
 
 identity     one row: layout version, base id, width of its vectors (null without embedder)
-state        one row: `generation` grows with every write; `recoded` with every renewal of all codes; `next_body` is never reused
+state        one row: `generation` grows with every write; `recoded` is the one of the last renewal of all codes;
+             `next_body` is never given twice
 content      each distinct text of a leaf once, by SHA-256
 material     one leaf: item id, concept id, its content
 unit         one search unit: its slice of the content in code points and in bytes of UTF-8, its page, its body
@@ -56,7 +57,9 @@ CREATE INDEX ix_unit_body ON unit (body_id);
 CREATE TABLE body (id INTEGER PRIMARY KEY, hash BLOB NOT NULL CONSTRAINT uq_body_hash UNIQUE);
 CREATE TABLE vector (id INTEGER PRIMARY KEY, data BLOB NOT NULL);
 CREATE TABLE code_block (no INTEGER PRIMARY KEY, records BLOB NOT NULL);
-CREATE TABLE code_block_state (no INTEGER PRIMARY KEY, first_body INTEGER NOT NULL, used INTEGER NOT NULL, generation INTEGER NOT NULL);
+CREATE TABLE code_block_state (
+    no INTEGER PRIMARY KEY, first_body INTEGER NOT NULL, used INTEGER NOT NULL, generation INTEGER NOT NULL
+);
 CREATE TABLE code_centre (id INTEGER PRIMARY KEY CONSTRAINT ck_centre_single CHECK (id = 1), mean BLOB NOT NULL);
 CREATE VIRTUAL TABLE lexical USING fts5(tokens, content='', contentless_delete=1, tokenize='porter ascii');
 """

@@ -17,7 +17,7 @@ from knowledge.pipeline.vectorstore.port import IndexCounts, LaneHit, StoredUnit
 from knowledge.pipeline.vectorstore.sqlite import lexical, nearest, passages
 from knowledge.pipeline.vectorstore.sqlite.code_cache import CodeCache
 from knowledge.pipeline.vectorstore.sqlite.codes import unit_rows
-from knowledge.pipeline.vectorstore.sqlite.connection import Connections, reading, writing
+from knowledge.pipeline.vectorstore.sqlite.connection import Connections, one_row, reading, writing
 from knowledge.pipeline.vectorstore.sqlite.faults import translated
 from knowledge.pipeline.vectorstore.sqlite.prepare import prepare
 from knowledge.pipeline.vectorstore.sqlite.process import PerProcess
@@ -114,7 +114,7 @@ class SqliteIndexStore:
         tables = ("material", "unit", "vector", "content")
         with self._snapshot() as connection:
             # The names are those above, not anyone's input.
-            return IndexCounts(*(connection.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0] for table in tables))  # noqa: S608
+            return IndexCounts(*(one_row(connection, f"SELECT count(*) FROM {table}")[0] for table in tables))  # noqa: S608
 
     def reclaim(self) -> None:
         try:

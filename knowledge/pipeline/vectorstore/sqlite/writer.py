@@ -9,8 +9,10 @@ import numpy as np
 from knowledge.errors import IndexFault
 from knowledge.pipeline.indexing import analyser
 from knowledge.pipeline.vectorstore.sqlite.blocks import CodeWriter
+from knowledge.pipeline.vectorstore.sqlite.connection import one_row
 from knowledge.pipeline.vectorstore.sqlite.prepare import Prepared, PreparedMaterial
 
+NEXT_GENERATION: Final = "UPDATE state SET generation = generation + 1 RETURNING generation, next_body"
 _INSERT_UNIT: Final = "INSERT INTO unit VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 
 
@@ -22,9 +24,7 @@ class Writer:
         self._run = connection.execute
         self._many = connection.executemany
         self._base_id = base_id
-        ((generation, self._next_body),) = self._run(
-            "UPDATE state SET generation = generation + 1 RETURNING generation, next_body"
-        ).fetchall()
+        generation, self._next_body = one_row(connection, NEXT_GENERATION)
         self._codes = None if dimensions is None else CodeWriter(connection, dimensions, generation)
 
     def replace(self, prepared: Prepared) -> None:

@@ -1,0 +1,28 @@
+"""Delete a base: hidden at once, then its jobs, artefacts and rows. A failure keeps the row, and recovery finishes it."""
+
+import time
+from typing import Final
+
+from knowledge.catalog import bases, jobs
+from knowledge.ingestion.purge import purge_base
+from knowledge.model.ids import BaseId
+from knowledge.runtime import Runtime
+
+_POLL_SECONDS: Final = 0.2
+
+
+def delete_base(rt: Runtime, base_id: BaseId) -> None:
+    """See `KnowledgeService.delete_base`."""
+    with rt.locks.base(base_id), rt.db.write(durable=True) as tx:
+        bases.get(tx, base_id, include_deleting=True)
+        bases.mark_deleting(tx, base_id)
+        jobs.cancel_base(tx, base_id)
+    until = time.monotonic() + rt.options.settle_seconds
+    while time.monotonic() < until and _is_working(rt, base_id):
+        time.sleep(_POLL_SECONDS)
+    purge_base(rt, base_id)
+
+
+def _is_working(rt: Runtime, base_id: BaseId) -> bool:
+    with rt.db.read() as tx:
+        return bool(jobs.running_in(tx, base_id))

@@ -1,0 +1,208 @@
+"""Item rows: insert, read, list, and where their bytes are. Status is written in `status.py` only."""
+
+import base64
+import binascii
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Row, Select, and_, case, func, or_, select, update
+
+from knowledge.catalog.rows import BASE, ITEM
+from knowledge.db.columns import utc_now
+from knowledge.db.engine import Tx
+from knowledge.db.sql import id_set
+from knowledge.errors import BaseNotFound, InvalidInput, ItemNotFound
+from knowledge.model.ids import BaseId, ItemId
+from knowledge.model.results import ItemPage
+from knowledge.model.status import ItemStatus, ItemType
+from knowledge.model.views import Item
+
+MAX_PAGE = 100
+
+_CONTAINER_FIRST = case((ITEM.c.type == ItemType.DIRECTORY, 0), else_=1)
+_VISIBLE = ITEM.c.status != ItemStatus.DELETING
+
+
+@dataclass(frozen=True, slots=True)
+class NewItem:
+    """A row to insert, in the active status that its job explains."""
+
+    id: ItemId
+    type: ItemType
+    source: str
+    status: ItemStatus
+    group_id: ItemId | None = None
+    relative_path: str | None = None
+    data: dict[str, object] = field(default_factory=dict)
+
+
+def insert(tx: Tx, base_id: BaseId, new: Sequence[NewItem]) -> None:
+    """Insert rows, parents before children."""
+    if not new:
+        return
+    now = utc_now()
+    tx.execute(
+        ITEM.insert(),
+        [
+            {
+                "id": item.id,
+                "base_id": base_id,
+                "group_id": item.group_id,
+                "type": item.type,
+                "source": item.source,
+                "data": item.data,
+                "relative_path": item.relative_path,
+                "status": item.status,
+                "error_detail": {},
+                "notices": [],
+                "created_at": now,
+                "updated_at": now,
+            }
+            for item in new
+        ],
+    )
+
+
+def get(tx: Tx, item_id: ItemId) -> Item:
+    """One item, in any status.
+
+    Raises:
+        ItemNotFound
+    """
+    item = find(tx, item_id)
+    if item is None:
+        raise ItemNotFound(item_id=item_id)
+    return item
+
+
+def find(tx: Tx, item_id: ItemId) -> Item | None:
+    row = tx.execute(select(ITEM).where(ITEM.c.id == item_id)).one_or_none()
+    return None if row is None else view(row)
+
+
+def find_wanted(tx: Tx, item_id: ItemId) -> Item | None:
+    """The item, unless it is gone, `deleting`, or its base is being deleted."""
+    row = tx.execute(
+        select(ITEM).join(BASE, BASE.c.id == ITEM.c.base_id).where(ITEM.c.id == item_id, _VISIBLE, BASE.c.deleting_at.is_(None))
+    ).one_or_none()
+    return None if row is None else view(row)
+
+
+def visible(tx: Tx, base_id: BaseId, item_ids: Collection[str]) -> dict[str, Item]:
+    """Those of these items that a search may show."""
+    rows = tx.execute(select(ITEM).where(ITEM.c.base_id == base_id, ITEM.c.id.in_(id_set(item_ids)), _VISIBLE))
+    return {row.id: view(row) for row in rows}
+
+
+def below(tx: Tx, base_id: BaseId, prefix: str) -> dict[str, Item]:
+    """Source → item, for everything stored below a directory's prefix, the prefix's own row excluded."""
+    rows = tx.execute(
+        select(ITEM).where(
+            ITEM.c.base_id == base_id,
+            ITEM.c.relative_path > f"{prefix}/",
+            ITEM.c.relative_path < f"{prefix}0",  # "0" follows "/" in code point order
+        )
+    )
+    return {row.source: view(row) for row in rows}
+
+
+def set_path(tx: Tx, item_id: ItemId, relative_path: str) -> None:
+    tx.execute(update(ITEM).where(ITEM.c.id == item_id).values(relative_path=relative_path, updated_at=utc_now()))
+
+
+def set_data(tx: Tx, item_id: ItemId, **changes: object) -> None:
+    """Merge keys into `data`; None removes a key."""
+    stored: dict[str, object] | None = tx.scalar(select(ITEM.c.data).where(ITEM.c.id == item_id))
+    if stored is None:
+        raise ItemNotFound(item_id=item_id)
+    merged = {key: value for key, value in {**stored, **changes}.items() if value is not None}
+    tx.execute(update(ITEM).where(ITEM.c.id == item_id).values(data=merged, updated_at=utc_now()))
+
+
+def remove(tx: Tx, base_id: BaseId, item_ids: Collection[str]) -> int:
+    """Delete rows; what is below them goes too. Returns how many of the given ones were there."""
+    return tx.execute(ITEM.delete().where(ITEM.c.base_id == base_id, ITEM.c.id.in_(id_set(item_ids)))).rowcount
+
+
+def page(
+    tx: Tx,
+    base_id: BaseId,
+    *,
+    group_id: ItemId | None,
+    roots_only: bool,
+    type: ItemType | None,  # noqa: A002 - the name callers expect
+    status: ItemStatus | None,
+    limit: int,
+    cursor: str | None,
+) -> ItemPage:
+    """Directories first, then newest first, ties by id; a cursor that cannot be read gives the first page."""
+    if not 1 <= limit <= MAX_PAGE:
+        raise InvalidInput(f"limit must be 1 to {MAX_PAGE}.", limit=limit)
+    if tx.scalar(select(BASE.c.id).where(BASE.c.id == base_id, BASE.c.deleting_at.is_(None))) is None:
+        raise BaseNotFound(base_id=base_id)
+    conditions: list[ColumnElement[bool]] = [ITEM.c.base_id == base_id, _VISIBLE]
+    if roots_only:
+        conditions.append(ITEM.c.group_id.is_(None))
+    elif group_id is not None:
+        conditions.append(ITEM.c.group_id == group_id)
+    if type is not None:
+        conditions.append(ITEM.c.type == type)
+    if status is not None:
+        conditions.append(ITEM.c.status == status)
+    total = tx.scalar(select(func.count()).select_from(ITEM).where(*conditions)) or 0
+    statement: Select[Any] = (
+        select(ITEM).where(*conditions).order_by(_CONTAINER_FIRST, ITEM.c.created_at.desc(), ITEM.c.id).limit(limit + 1)
+    )
+    after = _read_cursor(cursor)
+    if after is not None:
+        rank, created_at, item_id = after
+        statement = statement.where(
+            or_(
+                _CONTAINER_FIRST > rank,
+                and_(_CONTAINER_FIRST == rank, ITEM.c.created_at < created_at),
+                and_(_CONTAINER_FIRST == rank, ITEM.c.created_at == created_at, ITEM.c.id > item_id),
+            )
+        )
+    found = [view(row) for row in tx.execute(statement)]
+    shown = found[:limit]
+    return ItemPage(shown, total, _write_cursor(shown[-1]) if len(found) > limit else None)
+
+
+def view(row: Row[Any]) -> Item:
+    return Item(
+        id=ItemId(row.id),
+        base_id=BaseId(row.base_id),
+        group_id=ItemId(row.group_id) if row.group_id else None,
+        type=row.type,
+        source=row.source,
+        status=row.status,
+        error=row.error,
+        error_detail=row.error_detail,
+        relative_path=row.relative_path,
+        indexed_path=row.indexed_path,
+        chunk_count=row.chunk_count,
+        notices=tuple(row.notices),
+        expanded_at=row.expanded_at,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        data=row.data,
+    )
+
+
+def _write_cursor(last: Item) -> str:
+    rank = 0 if last.type is ItemType.DIRECTORY else 1
+    parts = json.dumps([rank, last.created_at.isoformat(), last.id])
+    return base64.urlsafe_b64encode(parts.encode()).decode().rstrip("=")
+
+
+def _read_cursor(cursor: str | None) -> tuple[int, datetime, str] | None:
+    if not cursor:
+        return None
+    try:
+        rank, created_at, item_id = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        return int(rank), datetime.fromisoformat(created_at), str(item_id)
+    except (ValueError, TypeError, binascii.Error):
+        return None

@@ -1,0 +1,45 @@
+"""Top-level names below raw/: one holder each, also while the holder is `deleting`."""
+
+from collections.abc import Callable
+from typing import Final
+
+from sqlalchemy import select
+
+from knowledge.catalog.rows import PATH
+from knowledge.db.engine import Tx
+from knowledge.model.ids import BaseId, ItemId
+from knowledge.model.names import folded, numbered
+
+_TRY_IN_ORDER: Final = 16
+
+
+def reserve(tx: Tx, base_id: BaseId, item_id: ItemId, name: str, *, directory: bool = False) -> str:
+    """Give the item a free name: `name`, `name_1`, … The item's row must be there already.
+
+    The first free one, except that after some tries the search doubles its step: a thousand notes with one title must not look
+    a million names up.
+    """
+
+    def taken(number: int) -> bool:
+        candidate = folded(numbered(name, number, directory=directory))
+        held = select(PATH.c.item_id).where(PATH.c.base_id == base_id, PATH.c.folded == candidate)
+        return tx.scalar(held) is not None
+
+    number = next((n for n in range(_TRY_IN_ORDER) if not taken(n)), None)
+    chosen = numbered(name, _gallop(taken) if number is None else number, directory=directory)
+    tx.execute(PATH.insert().values(base_id=base_id, folded=folded(chosen), item_id=item_id))
+    return chosen
+
+
+def _gallop(taken: Callable[[int], bool]) -> int:
+    """A free number whose predecessor is taken."""
+    low, high = _TRY_IN_ORDER - 1, 2 * _TRY_IN_ORDER
+    while taken(high):
+        low, high = high, high * 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        if taken(middle):
+            low = middle
+        else:
+            high = middle
+    return high

@@ -1,0 +1,164 @@
+"""The only writer of `knowledge_item.status`.
+
+A row that is `deleting` never leaves that status except by being removed. Status and error are written together. Whoever
+changes a status recomputes the containers above it in the same transaction.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, and_, exists, select, update
+
+from knowledge.catalog.items import find_wanted
+from knowledge.catalog.rows import ITEM
+from knowledge.catalog.tree import subtree
+from knowledge.db.columns import utc_now
+from knowledge.db.engine import Tx
+from knowledge.db.sql import id_set
+from knowledge.errors import InvalidInput
+from knowledge.model.ids import BaseId, ItemId
+from knowledge.model.jobs import Job
+from knowledge.model.status import ACTIVE, CHILD_FAILED, TERMINAL, ItemStatus, ItemType, Notice
+from knowledge.model.views import Item
+
+_UNFINISHED: Final = frozenset(ItemStatus) - TERMINAL - {ItemStatus.DELETING}
+
+
+def begin(tx: Tx, item_id: ItemId, status: ItemStatus) -> Item | None:
+    """Set an active status and clear the error; None if the item is gone, `deleting`, or its base is being deleted."""
+    if status not in ACTIVE:
+        raise ValueError(f"{status} is not an active status")
+    item = find_wanted(tx, item_id)
+    if item is None:
+        return None
+    _write(tx, ITEM.c.id == item_id, status)
+    if item.status not in ACTIVE:
+        reconcile(tx, item.base_id, [item.group_id])
+    return find_wanted(tx, item_id)
+
+
+def complete(tx: Tx, item: Item, *, chunk_count: int, notices: Collection[Notice]) -> None:
+    """A leaf has its material in the index."""
+    _write(
+        tx,
+        and_(ITEM.c.id == item.id, ITEM.c.status != ItemStatus.DELETING),
+        ItemStatus.COMPLETED,
+        chunk_count=chunk_count,
+        notices=sorted(notices),
+    )
+    reconcile(tx, item.base_id, [item.group_id])
+
+
+def fail(tx: Tx, item: Item, code: str, detail: Mapping[str, object]) -> None:
+    """One item has failed for a reason of its own; a container keeps that reason until something below it changes."""
+    if not code.strip():
+        raise InvalidInput("A failure needs a reason.", item_id=item.id)
+    _write(
+        tx,
+        and_(ITEM.c.id == item.id, ITEM.c.status != ItemStatus.DELETING),
+        ItemStatus.FAILED,
+        error=code,
+        error_detail=dict(detail),
+    )
+    reconcile(tx, item.base_id, [item.group_id])
+
+
+def park(tx: Tx, base_id: BaseId, item_ids: Collection[str], code: str, detail: Mapping[str, object]) -> list[ItemId]:
+    """Fail those of these items that are in an active status: their job is gone and nobody works on them. Returns their ids."""
+    if not code.strip():
+        raise InvalidInput("A failure needs a reason.")
+    active = tx.execute(
+        select(ITEM.c.id, ITEM.c.group_id).where(
+            ITEM.c.base_id == base_id, ITEM.c.id.in_(id_set(item_ids)), ITEM.c.status.in_(ACTIVE)
+        )
+    ).all()
+    parked = [ItemId(row.id) for row in active]
+    if parked:
+        _write(tx, ITEM.c.id.in_(id_set(parked)), ItemStatus.FAILED, error=code, error_detail=dict(detail))
+        reconcile(tx, base_id, {row.group_id for row in active} - set(parked))
+    return parked
+
+
+def park_unfinished(tx: Tx, job: Job, code: str, detail: Mapping[str, object]) -> list[ItemId]:
+    """Park what a job that will not go on leaves unfinished: its items, and folders below whose expansion it did not end."""
+    halfway = tx.scalars(
+        select(ITEM.c.id).where(
+            ITEM.c.id.in_(select(subtree(job.base_id, job.item_ids).c.id)),
+            ITEM.c.type == ItemType.DIRECTORY,
+            ITEM.c.expanded_at.is_(None),
+        )
+    )
+    return park(tx, job.base_id, {*job.item_ids, *halfway}, code, {**detail, "job_id": job.id})
+
+
+def mark_deleting(tx: Tx, base_id: BaseId, roots: Sequence[ItemId]) -> None:
+    """Hide whole subtrees in one statement. Parents change only when the rows are gone."""
+    below = select(subtree(base_id, roots).c.id)
+    _write(tx, and_(ITEM.c.base_id == base_id, ITEM.c.id.in_(below)), ItemStatus.DELETING)
+
+
+def restart_expansion(tx: Tx, item: Item) -> None:
+    """A container is about to be expanded (again)."""
+    _write(tx, and_(ITEM.c.id == item.id, ITEM.c.status != ItemStatus.DELETING), ItemStatus.PREPARING, expanded_at=None)
+    reconcile(tx, item.base_id, [item.group_id])
+
+
+def finish_expansion(tx: Tx, root: Item, notices: Collection[Notice]) -> None:
+    """Every child of this container has its row and its job: from now on its status is that of its children."""
+    containers = tx.execute(
+        select(ITEM.c.id, ITEM.c.relative_path).where(
+            ITEM.c.id.in_(select(subtree(root.base_id, [root.id]).c.id)),
+            ITEM.c.type == ItemType.DIRECTORY,
+            ITEM.c.status != ItemStatus.DELETING,
+        )
+    ).all()
+    _write(tx, ITEM.c.id.in_(id_set(row.id for row in containers)), ItemStatus.PROCESSING, expanded_at=utc_now())
+    tx.execute(update(ITEM).where(ITEM.c.id == root.id).values(notices=sorted(notices)))
+    deepest_first = sorted(containers, key=lambda row: (row.relative_path or "").count("/"), reverse=True)
+    reconcile(tx, root.base_id, [row.id for row in deepest_first])
+
+
+def reconcile(tx: Tx, base_id: str, start: Iterable[str | None]) -> None:
+    """Recompute containers from their immediate children, bottom-up from `start`.
+
+    A container that is `preparing`, or whose expansion never ended (`expanded_at` empty), keeps what it has; one that is
+    `deleting`, gone, or unchanged ends its branch.
+    """
+    queue = [item_id for item_id in start if item_id]
+    seen: set[str] = set()
+    while queue:
+        item_id = queue.pop(0)
+        if item_id in seen:
+            continue
+        seen.add(item_id)
+        row = tx.execute(
+            select(ITEM.c.type, ITEM.c.status, ITEM.c.error, ITEM.c.group_id, ITEM.c.expanded_at).where(
+                ITEM.c.base_id == base_id, ITEM.c.id == item_id
+            )
+        ).one_or_none()
+        if row is None or row.type is not ItemType.DIRECTORY or row.status is ItemStatus.DELETING:
+            continue
+        if row.status is not ItemStatus.PREPARING and row.expanded_at is not None:
+            status, error = _from_children(tx, base_id, item_id)
+            if (status, error) == (row.status, row.error):
+                continue
+            _write(tx, ITEM.c.id == item_id, status, error=error)
+        if row.group_id:
+            queue.append(row.group_id)
+
+
+def _from_children(tx: Tx, base_id: str, container_id: str) -> tuple[ItemStatus, str | None]:
+    def any_child(statuses: Collection[ItemStatus]) -> bool:
+        child = exists().where(ITEM.c.base_id == base_id, ITEM.c.group_id == container_id, ITEM.c.status.in_(statuses))
+        return bool(tx.scalar(select(child)))
+
+    if any_child(_UNFINISHED):
+        return ItemStatus.PROCESSING, None
+    if any_child([ItemStatus.FAILED]):
+        return ItemStatus.FAILED, CHILD_FAILED
+    return ItemStatus.COMPLETED, None
+
+
+def _write(tx: Tx, where: ColumnElement[bool], status: ItemStatus, *, error: str | None = None, **more: Any) -> None:
+    more.setdefault("error_detail", {})
+    tx.execute(update(ITEM).where(where).values(status=status, error=error, updated_at=utc_now(), **more))

@@ -1,0 +1,88 @@
+"""Questions about subtrees. Unknown roots are ignored; rows that are `deleting` are included unless said otherwise."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from sqlalchemy import CTE, func, or_, select
+
+from knowledge.catalog.items import view
+from knowledge.catalog.rows import ITEM
+from knowledge.db.engine import Tx
+from knowledge.db.sql import id_set
+from knowledge.errors import ItemNotFound, ItemNotInBase
+from knowledge.model.ids import BaseId, ItemId
+from knowledge.model.results import StatusCounts
+from knowledge.model.status import ACTIVE, CHILD_FAILED, ItemStatus, ItemType
+from knowledge.model.views import Item
+
+
+def subtree(base_id: BaseId, roots: Sequence[str]) -> CTE:
+    """The ids of these roots and everything below them, for use inside one statement."""
+    top = select(ITEM.c.id).where(ITEM.c.base_id == base_id, ITEM.c.id.in_(id_set(roots))).cte("subtree", recursive=True)
+    return top.union(select(ITEM.c.id).where(ITEM.c.base_id == base_id, ITEM.c.group_id == top.c.id))
+
+
+def outermost(tx: Tx, base_id: BaseId, item_ids: Sequence[ItemId]) -> list[ItemId]:
+    """The selection without duplicates and without picks that lie below other picks, in the order given.
+
+    Raises:
+        ItemNotFound: an id that no base has; details name all such ids.
+        ItemNotInBase: an id of another base; details name all such ids.
+    """
+    wanted = list(dict.fromkeys(item_ids))
+    if not wanted:
+        return []
+    homes = {row.id: row.base_id for row in tx.execute(select(ITEM.c.id, ITEM.c.base_id).where(ITEM.c.id.in_(id_set(wanted))))}
+    if unknown := [item_id for item_id in wanted if item_id not in homes]:
+        raise ItemNotFound(item_ids=list(unknown))
+    if foreign := [item_id for item_id in wanted if homes[item_id] != base_id]:
+        raise ItemNotInBase(base_id=base_id, item_ids=list(foreign))
+    below = select(ITEM.c.id).where(ITEM.c.base_id == base_id, ITEM.c.group_id.in_(id_set(wanted))).cte("below", recursive=True)
+    below = below.union(select(ITEM.c.id).where(ITEM.c.base_id == base_id, ITEM.c.group_id == below.c.id))
+    nested = set(tx.scalars(select(below.c.id).where(below.c.id.in_(id_set(wanted)))))
+    return [item_id for item_id in wanted if item_id not in nested]
+
+
+def deleting_rows(tx: Tx, base_id: BaseId, roots: Sequence[ItemId], *, limit: int) -> list[Item]:
+    """Up to `limit` rows of these subtrees that are `deleting`: leaves first, containers only when no leaf is left."""
+    ids = select(subtree(base_id, roots).c.id)
+    mine = select(ITEM).where(ITEM.c.base_id == base_id, ITEM.c.id.in_(ids), ITEM.c.status == ItemStatus.DELETING)
+    leaves = tx.execute(mine.where(ITEM.c.type != ItemType.DIRECTORY).limit(limit)).all()
+    rows = leaves or tx.execute(mine.limit(limit)).all()
+    return [view(row) for row in rows]
+
+
+def leaves(tx: Tx, base_id: BaseId, roots: Sequence[ItemId]) -> list[Item]:
+    ids = select(subtree(base_id, roots).c.id)
+    rows = tx.execute(select(ITEM).where(ITEM.c.id.in_(ids), ITEM.c.type != ItemType.DIRECTORY).order_by(ITEM.c.id))
+    return [view(row) for row in rows]
+
+
+def status_counts(tx: Tx, base_id: BaseId, roots: Sequence[ItemId] | None) -> StatusCounts:
+    statement = select(ITEM.c.type == ItemType.DIRECTORY, ITEM.c.status, func.count()).where(ITEM.c.base_id == base_id)
+    if roots is None:
+        statement = statement.where(ITEM.c.status != ItemStatus.DELETING)
+    else:
+        statement = statement.where(ITEM.c.id.in_(select(subtree(base_id, roots).c.id)))
+    counts: dict[bool, Counter[ItemStatus]] = {True: Counter(), False: Counter()}
+    for is_container, status, count in tx.execute(statement.group_by(ITEM.c.type == ItemType.DIRECTORY, ITEM.c.status)):
+        counts[bool(is_container)][status] += count
+    return StatusCounts(leaves=counts[False], containers=counts[True])
+
+
+def unfinished_leaves(tx: Tx, base_id: BaseId) -> tuple[int, int]:
+    """(leaves being indexed that have no material yet, leaves being indexed again); `chunk_count` tells them apart."""
+    busy = (ITEM.c.base_id == base_id) & ITEM.c.status.in_(ACTIVE) & (ITEM.c.type != ItemType.DIRECTORY)
+    row = tx.execute(select(func.count(), func.count(ITEM.c.chunk_count)).select_from(ITEM).where(busy)).one()
+    return row[0] - row[1], row[1]
+
+
+def failures(tx: Tx, base_id: BaseId, roots: Sequence[ItemId] | None, *, limit: int) -> Sequence[Item]:
+    statement = select(ITEM).where(
+        ITEM.c.base_id == base_id,
+        ITEM.c.status == ItemStatus.FAILED,
+        or_(ITEM.c.type != ItemType.DIRECTORY, ITEM.c.error != CHILD_FAILED),
+    )
+    if roots is not None:
+        statement = statement.where(ITEM.c.id.in_(select(subtree(base_id, roots).c.id)))
+    return [view(row) for row in tx.execute(statement.order_by(ITEM.c.id).limit(limit))]

@@ -1,0 +1,124 @@
+"""Engines and transactions on the catalogue.
+
+Two engines on one SQLite file, because `synchronous` cannot change inside a transaction: FULL for what a caller was told is
+accepted, NORMAL for job progress (a power cut may lose progress, which recovery repairs, never an accepted request).
+Writes begin IMMEDIATE: deferred ones fail by the thousand under load. No engine crosses a fork.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.exc import DatabaseError, OperationalError
+from sqlalchemy.pool import NullPool, QueuePool
+
+from knowledge.errors import ConfigurationError, DatabaseBusy, KnowledgeError, StorageFailed, StorageFull
+
+Tx = Connection  #: an open transaction; everything in `catalog/` takes one
+
+BUSY_TIMEOUT_SECONDS: Final = 30.0
+_READ: Final = "knowledge_read"
+
+
+class Database:
+    """One database; cheap to make, connects when first used.
+
+    Args:
+        url: SQLAlchemy URL; only SQLite so far.
+        pooled: False opens and closes a connection for each transaction, for processes that fork.
+    """
+
+    def __init__(self, url: str, *, pooled: bool = True, busy_timeout_seconds: float = BUSY_TIMEOUT_SECONDS) -> None:
+        if not url.startswith("sqlite:///"):
+            raise ConfigurationError("Only sqlite:/// databases are supported.", setting="KNOWLEDGE_DATABASE_URL")
+        self.url = url
+        self.path = Path(url.removeprefix("sqlite:///"))
+        self._make = partial(_sqlite_engine, url, pooled=pooled, busy_timeout_seconds=busy_timeout_seconds)
+        self._engines: dict[str, Engine] = {}
+        self._pid = os.getpid()
+
+    @contextmanager
+    def read(self) -> Iterator[Tx]:
+        """A consistent view; never waits for writers."""
+        engine = self._engine("NORMAL")
+        with _translated(), engine.connect().execution_options(**{_READ: True}) as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def write(self, *, durable: bool = False) -> Iterator[Tx]:
+        """A write transaction, committed at the end, rolled back on any exception.
+
+        Args:
+            durable: flushed to the disk before this returns (admission); else at the next checkpoint (progress).
+
+        Raises:
+            DatabaseBusy, StorageFull, StorageFailed.
+        """
+        with _translated(), self._engine("FULL" if durable else "NORMAL").connect() as connection, connection.begin():
+            yield connection
+
+    def dispose(self) -> None:
+        """Close every connection of this process."""
+        for engine in self._engines.values():
+            engine.dispose()
+        self._engines.clear()
+
+    def _engine(self, synchronous: str) -> Engine:
+        if self._pid != os.getpid():  # forked: leave the parent's connections alone
+            for engine in self._engines.values():
+                engine.dispose(close=False)
+            self._engines.clear()
+            self._pid = os.getpid()
+        if synchronous not in self._engines:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._engines[synchronous] = self._make(synchronous=synchronous)
+        return self._engines[synchronous]
+
+
+def _sqlite_engine(url: str, *, pooled: bool, busy_timeout_seconds: float, synchronous: str) -> Engine:
+    # One SQLite library per file: the catalogue is opened by this one only, indexes by apsw only.
+    from pysqlite3 import dbapi2
+
+    options: dict[str, Any] = (
+        {"poolclass": QueuePool, "pool_size": 5, "max_overflow": 20} if pooled else {"poolclass": NullPool}
+    )
+    engine = create_engine(
+        url, module=dbapi2, connect_args={"timeout": busy_timeout_seconds, "check_same_thread": False}, **options
+    )
+
+    @event.listens_for(engine, "connect")
+    def _configure(connection: Any, _record: object) -> None:
+        connection.isolation_level = None  # we begin transactions ourselves, below
+        for pragma in ("journal_mode=WAL", f"synchronous={synchronous}", "foreign_keys=ON"):
+            connection.execute(f"PRAGMA {pragma}").fetchall()
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN" if connection.get_execution_options().get(_READ) else "BEGIN IMMEDIATE")
+
+    return engine
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except DatabaseError as error:
+        raise translate(error) or error from error
+
+
+def translate(error: DatabaseError) -> KnowledgeError | None:
+    """The typed error behind a driver's, if it is one of the environment (lock, disk); None for faults of ours."""
+    text = str(error.orig).lower()
+    if isinstance(error, OperationalError):
+        if "locked" in text or "busy" in text:
+            return DatabaseBusy()
+        if "disk is full" in text:
+            return StorageFull(file="catalogue")
+        if "unable to open" in text or "disk i/o" in text or "readonly" in text:
+            return StorageFailed(f"The catalogue could not be used: {error.orig}", file="catalogue")
+    return None

@@ -1,0 +1,135 @@
+"""Ledger rows → messages. A message carries a job id and is only a wake-up.
+
+Publishing happens after the commit, outside every lock and transaction. When the broker does not answer, the rows' marks are
+cleared and the due tick sends them later: a broker that is down delays work, it cannot lose it.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from celery import Celery
+from kombu.exceptions import OperationalError
+from redis.exceptions import RedisError
+
+from knowledge.errors import BrokerUnavailable
+from knowledge.model.ids import BaseId
+from knowledge.model.jobs import Job
+from knowledge.topology import EXCHANGE, queue_for, routing_key
+
+log = logging.getLogger(__name__)
+
+
+class Ledger(Protocol):
+    """What dispatch needs of the job ledger; each call is a transaction of its own."""
+
+    def bases_with_due(self) -> Sequence[BaseId]: ...
+
+    def take_due(self, base_id: BaseId) -> Sequence[Job]:
+        """Jobs of this base that may be published now, marked as published."""
+        ...
+
+    def clear_published(self, job_ids: Sequence[str]) -> None: ...
+
+
+class Sender(Protocol):
+    def send(self, job: Job) -> None:
+        """Raises `BrokerUnavailable`."""
+        ...
+
+    def answers(self) -> bool: ...
+
+    def broker_run_id(self) -> str | None:
+        """Changes when the broker starts anew; None if it has none or does not answer."""
+        ...
+
+    def queue_length(self, job: Job) -> int:
+        """Messages waiting in the queue that this job's would be in. Raises `BrokerUnavailable`."""
+        ...
+
+
+class Dispatch:
+    def __init__(self, ledger: Ledger, sender: Sender) -> None:
+        self._ledger = ledger
+        self._sender = sender
+
+    def publish_due(self, base_id: BaseId) -> bool:
+        """Send what this base's window has room for. False if the broker did not take all of it."""
+        jobs = self._ledger.take_due(base_id)
+        for position, job in enumerate(jobs):
+            try:
+                self._sender.send(job)
+            except BrokerUnavailable as error:
+                unsent = [job.id for job in jobs[position:]]
+                self._ledger.clear_published(unsent)
+                log.warning("broker does not answer", extra={"base": base_id, "unsent": len(unsent), "reason": str(error)})
+                return False
+        return True
+
+    def publish_all_due(self) -> bool:
+        """The same for every base; stops at the first sign that the broker is away."""
+        return all(self.publish_due(base_id) for base_id in self._ledger.bases_with_due())
+
+    def broker_answers(self) -> bool:
+        return self._sender.answers()
+
+    def broker_run_id(self) -> str | None:
+        return self._sender.broker_run_id()
+
+    def is_queue_empty(self, job: Job) -> bool:
+        """Whether no message waits where this job's would; False also if the broker does not answer."""
+        try:
+            return self._sender.queue_length(job) == 0
+        except BrokerUnavailable:
+            return False
+
+
+class CelerySender:
+    """Sends by name, so that neither tasks nor results are needed here.
+
+    Args:
+        app: gives the Celery application; called at the first send, not before.
+    """
+
+    def __init__(self, app: Callable[[], Celery]) -> None:
+        self._app = app
+
+    def send(self, job: Job) -> None:
+        queue = queue_for(job)
+        try:
+            self._app().send_task(
+                job.type,
+                args=(job.id,),
+                task_id=job.id,
+                exchange=EXCHANGE,
+                routing_key=routing_key(job.shard, job.base_id, job.kind.track),
+                declare=[queue],  # a message to an undeclared queue vanishes silently on Redis
+                ignore_result=True,
+            )
+        except (OperationalError, OSError, RedisError) as error:
+            raise BrokerUnavailable(str(error)) from error
+
+    def broker_run_id(self) -> str | None:
+        try:
+            with self._app().connection_for_write(connect_timeout=2) as connection:
+                client = getattr(connection.default_channel, "client", None)  # Redis and Valkey only
+                return None if client is None else str(client.info("server")["run_id"])
+        except (OperationalError, OSError, RedisError):
+            return None
+
+    def queue_length(self, job: Job) -> int:
+        try:
+            with self._app().connection_for_write() as connection, connection.channel() as channel:
+                bound = queue_for(job)(channel)
+                bound.declare()
+                return int(bound.queue_declare(passive=True).message_count)
+        except (OperationalError, OSError, RedisError) as error:
+            raise BrokerUnavailable(str(error)) from error
+
+    def answers(self) -> bool:
+        try:
+            with self._app().connection_for_write(connect_timeout=2) as connection:
+                connection.ensure_connection(max_retries=1, interval_start=0.1, interval_step=0.1)
+                return True
+        except (OperationalError, OSError, RedisError):
+            return False

@@ -1,0 +1,48 @@
+"""From a message's job id to a run of that job, or to nothing."""
+
+import logging
+
+from knowledge.catalog import jobs
+from knowledge.catalog.jobs import Refusal
+from knowledge.db.columns import utc_now
+from knowledge.ingestion import recovery
+from knowledge.ingestion.run import Run
+from knowledge.locks.process import is_dead, this_process
+from knowledge.model.ids import JobId
+from knowledge.model.jobs import Job
+from knowledge.runtime import Runtime
+
+log = logging.getLogger(__name__)
+
+
+def claim(rt: Runtime, job_id: JobId) -> Run | None:
+    """A run of this job, if the ledger lets this process have it; messages are wake-ups, so None is nothing special.
+
+    A run whose process was lost is settled first: an abandon job is parked and closed, a retry job starts again.
+    """
+    answer = _try(rt, job_id)
+    if isinstance(answer, Refusal) and answer in (Refusal.LOST, Refusal.TAKEN):
+        with rt.db.read() as tx:
+            job = jobs.find(tx, job_id)
+        if job is not None and job.owner is not None and (answer is Refusal.LOST or is_dead(job.owner)):
+            recovery.settle_lost(rt, job, wait_seconds=1.0)
+            answer = _try(rt, job_id)
+    if isinstance(answer, Refusal):
+        log.info("message dropped", extra={"job": job_id, "reason": answer.value})
+        return None
+    return Run(rt, answer)
+
+
+def claim_next(rt: Runtime, job: Job) -> Run | None:
+    """A run of the next waiting job of the same base and type, which saves a way through the broker."""
+    with rt.db.read() as tx:
+        if not jobs.has_due(tx, job.base_id, utc_now()):
+            return None
+    with rt.db.write() as tx:
+        following = jobs.claim_next(tx, job, this_process(), rt.options.lease_seconds, rt.options.base_concurrency)
+    return None if following is None else Run(rt, following)
+
+
+def _try(rt: Runtime, job_id: JobId) -> Job | Refusal:
+    with rt.db.write() as tx:
+        return jobs.claim(tx, job_id, this_process(), rt.options.lease_seconds)

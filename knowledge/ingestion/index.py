@@ -1,0 +1,118 @@
+"""knowledge.index-documents: capture, read, cut and embed one leaf, then replace its material."""
+
+from collections.abc import Mapping
+
+from knowledge.catalog import bases, items, jobs, spend, status
+from knowledge.errors import NoTextExtracted
+from knowledge.ingestion.capture import captured
+from knowledge.ingestion.run import PutBack, Run
+from knowledge.model.documents import Chunking, EmbeddingUse, Material, ReadResult, Vector
+from knowledge.model.status import ItemStatus, ItemType, Notice
+from knowledge.model.views import Base, Item
+from knowledge.pipeline.indexing import chunker
+from knowledge.pipeline.indexing.chunker import Chunks
+from knowledge.pipeline.indexing.embedder import Embedder, MeasuresInput
+from knowledge.pipeline.indexing.embedding import embed_missing
+from knowledge.runtime import Runtime
+
+
+def run(rt: Runtime, run: Run) -> None:
+    item, base = _begin(rt, run)
+    if item is not None:
+        item = captured(rt, run, item)
+    if item is None or base is None:
+        return _nothing_to_do(rt, run)
+    run.tell("reading")
+    read = _read(rt, run, item)
+    embedder = rt.embedder(base)
+    chunks = _cut(base, read, embedder)
+    if not chunks.units and base.fail_on_empty:
+        raise NoTextExtracted(path=item.relative_path)
+    run.checkpoint()
+    if chunks.units and embedder:
+        with rt.db.write() as tx:
+            status.begin(tx, item.id, ItemStatus.EMBEDDING)
+    vectors = _embed(rt, run, base, item, chunks, embedder)
+    run.tell("writing", chunks=len(chunks.units))
+    material = Material(item.id, item.concept_id or item.id, chunks.text, chunks.units, vectors)
+    notices = read.notices if chunks.units else read.notices | {Notice.NO_TEXT_EXTRACTED}
+    return _commit(rt, run, base, material, notices)
+
+
+def _begin(rt: Runtime, run: Run) -> tuple[Item | None, Base | None]:
+    with rt.db.write() as tx:
+        jobs.require_ours(tx, run.job)
+        before = items.find_wanted(tx, run.job.only_item)
+        if before is None or before.status is ItemStatus.COMPLETED:
+            return None, None
+        return status.begin(tx, before.id, ItemStatus.READING), bases.require_runnable(tx, before.base_id)
+
+
+def _nothing_to_do(rt: Runtime, run: Run) -> None:
+    """Deleted while it waited in the queue, or done already."""
+    with rt.db.write() as tx:
+        jobs.finish(tx, run.job)
+
+
+def _read(rt: Runtime, run: Run, item: Item) -> ReadResult:
+    path = item.indexed_path or item.relative_path
+    assert path is not None  # a file has its copy since it was added, a note since it was captured
+    if item.type is ItemType.FILE:
+        with rt.files.local(item.base_id, path) as stored:
+            return rt.readers.read(stored, item.title, run.checkpoint)
+    with rt.files.local(item.base_id, path) as stored:
+        return rt.readers.read_snapshot(stored)
+
+
+def _cut(base: Base, read: ReadResult, embedder: Embedder | None) -> Chunks:
+    wanted = Chunking(base.chunk_size, base.chunk_overlap, base.chunk_strategy, base.chunk_separator)
+    measure = embedder if isinstance(embedder, MeasuresInput) else None
+    return chunker.split(read.documents, chunker.effective(wanted, embedder.spec if embedder else None), measure)
+
+
+def _embed(
+    rt: Runtime, run: Run, base: Base, item: Item, chunks: Chunks, embedder: Embedder | None
+) -> Mapping[str, Vector] | None:
+    if embedder is None:
+        return None
+    spec = embedder.spec
+    done = 0
+
+    def meter(use: EmbeddingUse, cached: int) -> None:
+        nonlocal done
+        done += use.texts + cached
+        run.tell("embedding", done=done, of=len(chunks.units))
+        if spec.endpoint:
+            with rt.db.write() as tx:
+                spend.record(tx, spec, use, base_id=base.id, item_id=item.id, job_id=run.job.id, cached_texts=cached)
+
+    return embed_missing(
+        chunks.units,
+        embedder=embedder,
+        known=rt.index(base).known_hashes,
+        cache=rt.cache if spec.billed else None,
+        meter=meter,
+        checkpoint=run.checkpoint,
+    )
+
+
+def _commit(rt: Runtime, run: Run, base: Base, material: Material, notices: frozenset[Notice]) -> None:
+    """Publish the result: the only part that holds the base lock for the index."""
+    job = run.job
+    with rt.locks.base(job.base_id):
+        with rt.db.read() as tx:
+            jobs.require_ours(tx, job)  # before the index: it has no transaction in common with the ledger
+            wanted = items.find_wanted(tx, job.only_item)
+            if wanted is not None and _contract(bases.get(tx, base.id)) != _contract(base):
+                raise PutBack(0)
+        if wanted is not None:
+            rt.index(base).rebuild_material(material)
+        with rt.db.write() as tx:
+            jobs.require_ours(tx, job)
+            if wanted is not None:  # else a delete won the race
+                status.complete(tx, wanted, chunk_count=len(material.units), notices=notices)
+            jobs.finish(tx, job)  # one commit: no completed item behind a running row
+
+
+def _contract(base: Base) -> tuple[object, ...]:
+    return (base.embedder, base.dimensions, base.chunk_size, base.chunk_overlap, base.chunk_strategy, base.chunk_separator)

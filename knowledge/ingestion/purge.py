@@ -1,0 +1,48 @@
+"""Physical removal of what is being deleted: rows of a base, or a whole base.
+
+Vectors, then files, then rows: while a row is there, a repeated purge finds what is left of it.
+"""
+
+from collections.abc import Sequence
+
+from knowledge.catalog import bases, items, jobs, status
+from knowledge.model.ids import BaseId
+from knowledge.model.jobs import Job
+from knowledge.model.status import ItemType
+from knowledge.model.views import Base, Item
+from knowledge.runtime import Runtime
+
+
+def purge(rt: Runtime, job: Job, base: Base, gone: Sequence[Item]) -> None:
+    """Remove these rows and everything they own. The base lock must be held.
+
+    Raises:
+        LeaseLost, CancelRequested, IndexFault, StorageFailed, DatabaseBusy: what was done stays done.
+    """
+    with rt.db.read() as tx:
+        jobs.require_ours(tx, job)
+    leaves = [item for item in gone if item.type is not ItemType.DIRECTORY]
+    if leaves and rt.indexes.exists(base.id):
+        rt.index(base).delete_materials([item.id for item in leaves])
+    files = [path for item in leaves for path in (item.relative_path, item.indexed_path) if path]
+    trees = [item.relative_path for item in gone if item.type is ItemType.DIRECTORY and item.relative_path]
+    rt.files.remove(base.id, files, trees)
+    ids = [item.id for item in gone]
+    with rt.db.write() as tx:
+        jobs.require_ours(tx, job)
+        items.remove(tx, base.id, ids)
+        status.reconcile(tx, base.id, {item.group_id for item in gone} - set(ids))
+
+
+def purge_base(rt: Runtime, base_id: BaseId) -> None:
+    """Remove what is left of a base that is being deleted; takes the base lock; can be repeated."""
+    with rt.locks.base(base_id):
+        with rt.db.write() as tx:
+            jobs.cancel_base(tx, base_id)
+            for job in jobs.running_in(tx, base_id):
+                jobs.revoke(tx, job)
+        rt.indexes.drop(base_id)
+        rt.files.remove_base(base_id)
+        with rt.db.write() as tx:
+            bases.remove(tx, base_id)
+    rt.locks.forget(base_id)

@@ -1,0 +1,173 @@
+"""The sweep: finds what was lost and settles it. Safe with any number of live workers: a live lease says so.
+
+In this order, so that nothing is parked that a later step would send again:
+1. runs whose lease is over or whose process is dead
+2. active items that no job explains
+3. `deleting` rows, and bases, that no job removes
+4. (conversions whose consumer is gone: arrives with conversion)
+5. jobs that were published and never claimed: their message was lost
+6. staged bytes that nobody published
+"""
+
+import logging
+import os
+import signal
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Final
+
+from knowledge.catalog import bases, jobs, orphans, status, workers
+from knowledge.db.columns import utc_now
+from knowledge.errors import BaseBusy, KnowledgeError
+from knowledge.ingestion.purge import purge_base
+from knowledge.locks.process import is_dead, this_process
+from knowledge.model.jobs import Job, JobSpec, Recovery
+from knowledge.model.status import INDEXING_INTERRUPTED
+from knowledge.runtime import Runtime
+
+log = logging.getLogger(__name__)
+
+DELETE_GROUP: Final = 500  #: roots of one recovered delete job
+FROZEN_SECONDS: Final = 60.0  #: how long a lease may be over before an owner that still holds the base lock is killed
+STAGED_SECONDS: Final = 3600.0
+MAX_REPUBLISH_SECONDS: Final = 900.0
+
+
+def sweep(rt: Runtime) -> bool:
+    """One search for lost work. False if another process is at it."""
+    with rt.locks.single_flight("recovery") as is_mine:
+        if is_mine:
+            for step in _STEPS:
+                try:
+                    step(rt)
+                except KnowledgeError as error:  # the other steps do not depend on it; the next sweep tries again
+                    log.warning("recovery step failed", extra={"step": step.__name__, "code": error.code, "reason": str(error)})
+        return is_mine
+
+
+def tick(rt: Runtime) -> None:
+    """Publish whatever has become due; returns at once if the last tick is not done yet."""
+    with rt.locks.single_flight("due-tick") as is_mine:
+        if is_mine:
+            rt.dispatch.publish_all_due()
+
+
+def settle_lost(rt: Runtime, job: Job, *, wait_seconds: float) -> bool:
+    """Take a running row from a lost owner: abandon → closed and its items parked, retry → pending again.
+
+    Holds the base lock, because the index is another file: whoever still writes to it holds the lock as well.
+
+    Raises:
+        BaseBusy: the lock was not free in time; the next sweep tries again.
+    """
+    with rt.locks.base(job.base_id, wait_seconds=wait_seconds), rt.db.write() as tx:
+        if not jobs.close_lost(tx, job):
+            return False
+        parked = []
+        if job.kind.recovery is Recovery.ABANDON:
+            lost = {"owner": f"{job.owner.host}:{job.owner.pid}"} if job.owner else {}
+            parked = status.park_unfinished(tx, job, INDEXING_INTERRUPTED, {"message": "The worker process was lost.", **lost})
+    log.warning("lost run settled", extra={"job": job.id, "base": job.base_id, "type": job.type.value, "parked": len(parked)})
+    rt.dispatch.publish_due(job.base_id)
+    return True
+
+
+def settle_dead_of_this_host(rt: Runtime) -> None:
+    """Settle every run of this host whose process is gone; the quick way, for a parent that has just lost a child."""
+    with rt.db.read() as tx:
+        here = jobs.running_on(tx, this_process().host)
+    for job in here:
+        if job.owner is not None and is_dead(job.owner):
+            try:
+                settle_lost(rt, job, wait_seconds=1.0)
+            except BaseBusy:
+                log.info("base is busy; the sweep will settle this run", extra={"job": job.id, "base": job.base_id})
+
+
+def _lost_runs(rt: Runtime) -> None:
+    now = utc_now()
+    with rt.db.read() as tx:
+        overdue = jobs.expired(tx, now)
+    for job in overdue:
+        try:
+            settle_lost(rt, job, wait_seconds=1.0)
+        except BaseBusy:
+            if job.lease_until is not None and now - job.lease_until > timedelta(seconds=FROZEN_SECONDS):
+                _kill_frozen(job)
+    settle_dead_of_this_host(rt)
+
+
+def _kill_frozen(job: Job) -> None:
+    """A process that neither renews its lease nor lets go of the base lock: only its end frees the base."""
+    owner, here = job.owner, this_process()
+    if owner is None or owner.host != here.host or owner.pid == here.pid or is_dead(owner):
+        return
+    log.error("frozen worker process killed", extra={"job": job.id, "base": job.base_id, "pid": owner.pid})
+    os.kill(owner.pid, signal.SIGKILL)
+
+
+def _unexplained_items(rt: Runtime) -> None:
+    with rt.db.write() as tx:
+        for base_id, leaves in orphans.leaves_without_job(tx).items():
+            parked = status.park(tx, base_id, leaves, INDEXING_INTERRUPTED, {"message": "No job works on this item."})
+            log.warning("items without a job parked", extra={"base": base_id, "parked": len(parked)})
+        for base_id, containers in orphans.containers_without_work(tx).items():
+            halfway = [item_id for item_id, expanded in containers if not expanded]
+            status.park(tx, base_id, halfway, INDEXING_INTERRUPTED, {"message": "Its expansion did not end."})
+            status.reconcile(tx, base_id, [item_id for item_id, expanded in containers if expanded])
+
+
+def _unfinished_deletes(rt: Runtime) -> None:
+    with rt.db.write() as tx:
+        for base_id, roots in orphans.deletes_without_job(tx).items():
+            shard = bases.shard_of(tx, base_id)
+            for start in range(0, len(roots), DELETE_GROUP):
+                jobs.enqueue(tx, JobSpec.delete_subtree(base_id, roots[start : start + DELETE_GROUP]), shard=shard)
+            log.warning("unfinished deletes taken up", extra={"base": base_id, "roots": len(roots)})
+    with rt.db.read() as tx:
+        halfway = bases.deleting(tx)
+    for base_id in halfway:
+        purge_base(rt, base_id)
+
+
+def _lost_messages(rt: Runtime) -> None:
+    now = utc_now()
+    patience = rt.options.republish_seconds
+    with rt.db.read() as tx:
+        waiting = jobs.published_waiting(tx, now - timedelta(seconds=patience))
+    lost = []
+    for job in waiting:
+        assert job.published_at is not None
+        silent = (now - job.published_at).total_seconds()
+        doubled = min(patience * 2 ** min(job.publishes - 1, 16), MAX_REPUBLISH_SECONDS)
+        if silent > MAX_REPUBLISH_SECONDS or (silent > doubled and rt.dispatch.is_queue_empty(job)):
+            lost.append(job.id)
+    if lost:
+        with rt.db.write() as tx:
+            jobs.clear_published(tx, lost)
+        log.warning("unclaimed jobs are sent again", extra={"jobs": len(lost)})
+        rt.dispatch.publish_all_due()
+
+
+def _leftover_bytes(rt: Runtime) -> None:
+    with rt.db.read() as tx:
+        known = bases.ids(tx)
+    for base_id in known:
+        rt.files.discard(rt.files.leftovers(base_id, STAGED_SECONDS))
+
+
+def _history(rt: Runtime) -> None:
+    with rt.db.write() as tx:
+        jobs.prune(tx)
+        workers.forget_old(tx)
+    rt.cache.evict()
+
+
+_STEPS: Final[tuple[Callable[[Runtime], None], ...]] = (
+    _lost_runs,
+    _unexplained_items,
+    _unfinished_deletes,
+    _lost_messages,
+    _leftover_bytes,
+    _history,
+)

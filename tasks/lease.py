@@ -1,0 +1,75 @@
+"""The thread that keeps the lease of the job in this process, and ends the process when the job hangs."""
+
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from knowledge.errors import KnowledgeError
+from knowledge.ingestion.run import RENEWALS_PER_LEASE, Run
+from knowledge.ingestion.stall import settle_stalled
+from knowledge.logs import log_context
+from tasks import process
+
+log = logging.getLogger(__name__)
+
+
+class LeaseKeeper:
+    """One per process; its thread starts with the first job and dies with the process, and so does the lease."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._run: Run | None = None
+        self._pid = 0
+
+    @contextmanager
+    def keeping(self, run: Run) -> Iterator[None]:
+        """Renew the run's lease every sixth of it until the block ends."""
+        with self._changed:
+            if self._pid != os.getpid():  # the first job of this process: threads do not survive a fork
+                threading.Thread(target=self._keep, name="lease", daemon=True).start()
+                self._pid = os.getpid()
+            self._run = run
+            self._changed.notify()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._run = None
+
+    def _keep(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._run is not None)
+                run = self._run
+                assert run is not None
+                pause = run.rt.options.lease_seconds / RENEWALS_PER_LEASE
+                self._changed.wait(pause)
+                if self._run is not run:
+                    continue
+            with log_context(job=run.job.id, base=run.job.base_id):
+                self._renew(run)
+
+    def _renew(self, run: Run) -> None:
+        silent = time.monotonic() - run.progressed_at
+        if silent > run.rt.options.stall_seconds:
+            log.error("job hangs", extra={"seconds": round(silent)})
+            try:
+                settle_stalled(run)
+            except KnowledgeError as error:
+                log.warning("stalled run not settled; its lease runs out", extra={"code": error.code})
+            with self._changed:
+                self._run = None
+            if process.is_pool_child():
+                os.kill(os.getpid(), signal.SIGKILL)  # nothing else ends a thread that hangs; the pool starts a new process
+            return
+        try:
+            run.renew()
+        except KnowledgeError as error:  # the run stops by itself when its time is over
+            log.warning("lease not renewed", extra={"code": error.code})
+
+
+KEEPER = LeaseKeeper()

@@ -1,0 +1,18 @@
+"""knowledge.prepare-root: expand a directory into child rows and enqueue its leaves.
+
+Enqueued by  user adds a directory (ingestion.add).
+Items        one directory.
+Status       preparing -> processing, completed or failed by its children.
+Recovery     ABANDON: expansion may have enqueued paid work; a killed run is parked, its leaves go on.
+"""
+
+from celery import shared_task
+
+from knowledge.ingestion import prepare
+from knowledge.model.jobs import JobType
+from tasks.job import ABANDON, KnowledgeTask
+
+
+@shared_task(base=KnowledgeTask, bind=True, name=JobType.PREPARE_ROOT.value, **ABANDON)
+def prepare_root(self: KnowledgeTask, job_id: str) -> None:
+    self.perform(job_id, prepare.run)

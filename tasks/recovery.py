@@ -1,0 +1,17 @@
+"""The beat tasks. Their messages expire after one interval, and a tick that finds the last one running returns."""
+
+from celery import shared_task
+
+from knowledge import topology
+from knowledge.ingestion import recovery
+from tasks import process
+
+
+@shared_task(name=topology.RECOVERY, ignore_result=True)
+def sweep() -> None:
+    recovery.sweep(process.runtime())
+
+
+@shared_task(name=topology.DUE_TICK, ignore_result=True)
+def due_tick() -> None:
+    recovery.tick(process.runtime())

@@ -1,0 +1,72 @@
+"""What Celery tells us about processes: start, stop, fork, and the loss of a child."""
+
+import logging
+import os
+from datetime import timedelta
+from typing import Any
+
+import psutil
+from billiard.exceptions import WorkerLostError
+from celery import current_app, signals
+
+from knowledge import topology
+from knowledge.catalog import jobs
+from knowledge.db.columns import utc_now
+from knowledge.errors import KnowledgeError
+from knowledge.ingestion import recovery
+from knowledge.locks.process import this_process
+from tasks import process
+from tasks.heartbeat import Heartbeat
+
+log = logging.getLogger(__name__)
+
+_heartbeat: Heartbeat | None = None
+
+
+@signals.worker_init.connect
+def _check(**_: Any) -> None:
+    """Refuse to start on tables of another version."""
+    current_app.knowledge_check(process.runtime())
+
+
+@signals.worker_ready.connect
+def _started(sender: Any, **_: Any) -> None:
+    global _heartbeat
+    queues = [queue.name for queue in sender.task_consumer.queues] if sender.task_consumer else []
+    _heartbeat = Heartbeat(sender.hostname, queues)
+    _heartbeat.start()
+    try:
+        recovery.settle_dead_of_this_host(process.runtime())
+        sweep = {"exchange": topology.EXCHANGE, "routing_key": topology.UPKEEP_KEY}
+        current_app.send_task(topology.RECOVERY, ignore_result=True, expires=60, **sweep)
+    except (KnowledgeError, OSError) as error:  # beat sends the next one
+        log.warning("no sweep at start", extra={"reason": str(error)})
+
+
+@signals.worker_shutting_down.connect
+def _drain(**_: Any) -> None:
+    """A planned stop: running jobs may finish within the drain time, then park at their next checkpoint."""
+    rt, me = process.runtime(), this_process()
+    until = utc_now() + timedelta(seconds=current_app.knowledge_drain_seconds)
+    children = [child.pid for child in psutil.Process(os.getpid()).children()]
+    try:
+        with rt.db.write() as tx:
+            jobs.stamp_drain(tx, me.host, [me.pid, *children], until)
+    except KnowledgeError as error:
+        log.warning("jobs not told of the stop", extra={"code": error.code})
+
+
+@signals.worker_shutdown.connect
+def _stopped(**_: Any) -> None:
+    if _heartbeat is not None:
+        _heartbeat.stop()
+
+
+@signals.task_failure.connect
+def _child_lost(exception: BaseException | None = None, **_: Any) -> None:
+    """The signal says which message was lost, not which run: settle every run of this host whose process is gone."""
+    if isinstance(exception, WorkerLostError):
+        try:
+            recovery.settle_dead_of_this_host(process.runtime())
+        except KnowledgeError as error:  # the sweep does it
+            log.warning("lost child not settled", extra={"code": error.code})
