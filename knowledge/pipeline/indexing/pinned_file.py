@@ -1,6 +1,8 @@
 """Weights and vocabularies that are used only if they are byte for byte the ones we tried."""
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -21,17 +23,33 @@ def package_folder(package: str, *, extra: str) -> Path:
     return Path(next(iter(found.submodule_search_locations)))
 
 
-def pinned_bytes(path: Path, sha256: str) -> bytes:
-    """The content of `path`.
+def pinned_path(path: Path, sha256: str) -> Path:
+    """`path`, after its whole content was checked.
 
     Raises:
         ConfigurationError: it cannot be read, or its SHA-256 is another.
     """
-    try:
+    with _readable(path), path.open("rb") as file:
+        _require(path, hashlib.file_digest(file, "sha256").hexdigest(), sha256)
+    return path
+
+
+def pinned_bytes(path: Path, sha256: str) -> bytes:
+    """The content of `path`; raises as `pinned_path`."""
+    with _readable(path):
         content = path.read_bytes()
+    _require(path, hashlib.sha256(content).hexdigest(), sha256)
+    return content
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise ConfigurationError(f"The model file {path.name} cannot be read: {error.strerror}.", file=str(path)) from error
-    found = hashlib.sha256(content).hexdigest()
-    if found != sha256:
+
+
+def _require(path: Path, found: str, wanted: str) -> None:
+    if found != wanted:
         raise ConfigurationError(f"The model file {path.name} is not the expected one.", file=str(path), sha256=found)
-    return content
