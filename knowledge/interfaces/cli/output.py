@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Final
 
 from knowledge.interfaces.cli.printable import printable
 from knowledge.interfaces.cli.shapes import JsonObject
+from knowledge.interfaces.cli.table import laid_out
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,6 +46,8 @@ class Output:
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]], *, whole: Sequence[str] = ("ID",)) -> None:
         """A table without rules. Columns named in `whole` are never cut, the others where the terminal is too narrow."""
         cells = [[printable(cell) for cell in row] for row in rows]
+        used = [at for at in range(len(columns)) if any(row[at] for row in cells)]
+        columns, cells = [columns[at] for at in used], [[row[at] for at in used] for row in cells]
         if not cells:
             return
         if self.console.width < NARROW:
@@ -77,15 +80,13 @@ class Output:
         return console(sys.stdout)
 
     def _table(self, columns: Sequence[str], cells: Sequence[Sequence[str]], whole: Sequence[str]) -> None:
-        from rich.table import Table
         from rich.text import Text
 
-        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-        for column in columns:
-            table.add_column(column, no_wrap=True, overflow="ellipsis", min_width=_widest(column, cells, columns, whole))
-        for row in cells:
-            table.add_row(*(Text(cell) for cell in row))
-        self.console.print(table)
+        keep = {at for at, column in enumerate(columns) if column in whole}
+        head, *lines = laid_out([columns, *cells], self.console.width, keep=keep)
+        self.console.print(Text(head, style="bold"), soft_wrap=True)
+        for line in lines:
+            self._print(line)
 
     def _records(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         for row in rows:
@@ -119,12 +120,3 @@ def detail(of: Mapping[str, object]) -> str:
 
 def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def _widest(column: str, rows: Sequence[Sequence[str]], columns: Sequence[str], whole: Sequence[str]) -> int | None:
-    if column not in whole:
-        return None
-    from rich.cells import cell_len
-
-    at = columns.index(column)
-    return max(cell_len(row[at]) for row in rows)

@@ -1,0 +1,164 @@
+"""`make demo`: start everything, import deploy/examples, index it with real workers, search it, stop.
+
+Runs on the embedded defaults in a data directory of its own, `.demo/` in the checkout, emptied at each start; nothing of the
+caller's settings is used. Ends with 0, 1 if something failed (then with the ends of the logs), or 130 after Ctrl-C.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from config import flower
+from config.settings import load
+from deploy.run import stack
+from knowledge.errors import KnowledgeError
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+EXAMPLES: Final = ROOT / "deploy" / "examples"
+MARKER: Final = "made-by-make-demo"  #: only a directory that holds this file is ever emptied
+BASE: Final = "lighthouse"
+SEARCHES: Final = ("who may climb the tower", "what to do when the radio link fails", "什么时候开启雾号")
+HITS: Final = 3
+INDEX_SECONDS: Final = 100  #: many times what it takes
+DRAIN_SECONDS: Final = 5  #: nobody waits a minute for a demo to stop
+STOPPED: Final = 130
+
+
+class DemoFailed(Exception):
+    """One of the steps did not work."""
+
+
+class Demo:
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("KNOWLEDGE_")}
+        self.environ = kept | {"KNOWLEDGE_DATA_DIR": str(directory), "KNOWLEDGE_DRAIN_SECONDS": str(DRAIN_SECONDS)}
+        self.times: dict[str, float] = {}
+
+    def run(self) -> None:
+        with self.phase("clean", "a data directory of its own"):
+            self.empty()
+        try:
+            with self.phase("start", "broker, workers, beat and Flower"):
+                running = stack.up(self.environ)
+                say(running.report())
+            with self.phase("index", "import a folder and wait for the workers"):
+                self.knowledge("base", "create", BASE)
+                self.knowledge("item", "add", BASE, shown(EXAMPLES), "--wait", "--timeout", str(INDEX_SECONDS))
+                self.knowledge("base", "show", BASE)
+            with self.phase("search", "three questions, one of them in Chinese"):
+                for query in SEARCHES:
+                    self.knowledge("search", BASE, query, "--limit", str(HITS))
+        finally:
+            with self.phase("stop", "everything that was started"):
+                self.stop()
+        say(self.how_to_go_on(running))
+
+    def empty(self) -> None:
+        """Stop what an earlier demo left running here, and make the directory anew."""
+        if self.directory.exists():
+            if not (self.directory / MARKER).is_file() and any(self.directory.iterdir()):
+                raise DemoFailed(f"{self.directory} was not made by the demo; it is left alone")
+            stack.down(self.environ)
+            shutil.rmtree(self.directory)
+        self.directory.mkdir(mode=0o700, parents=True)
+        (self.directory / MARKER).touch()
+        say(shown(self.directory))
+
+    def knowledge(self, *arguments: str) -> None:
+        """Run the real command line; what it prints goes where this prints."""
+        say(f"\n$ knowledge {' '.join(quoted(argument) for argument in arguments)}")
+        done = subprocess.run([*command(), *arguments], cwd=ROOT, env=self.environ, check=False)  # noqa: S603 - our own commands
+        if done.returncode < 0 or done.returncode == STOPPED:
+            raise KeyboardInterrupt
+        if done.returncode != 0:
+            raise DemoFailed(f"`knowledge {arguments[0]}` ended with exit code {done.returncode}")
+
+    def stop(self) -> None:
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not leave half of it running
+        try:
+            say("down" if stack.down(self.environ) else "nothing was up")
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    @contextmanager
+    def phase(self, name: str, what: str) -> Iterator[None]:
+        began = time.monotonic()
+        say(f"\n== {name}: {what}")
+        try:
+            yield
+        finally:
+            self.times[name] = time.monotonic() - began
+
+    def report_times(self) -> None:
+        phases = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in self.times.items())
+        say(f"\ntime: {phases}; together {sum(self.times.values()):.1f} s")
+
+    def report_logs(self) -> None:
+        """How each log ends: what a person would look at first."""
+        settings = load(self.environ)
+        for log in sorted((settings.run_dir / "logs").glob("*.log")):
+            print(f"\n{stack.tail(settings, log.stem)}", file=sys.stderr)
+
+    def how_to_go_on(self, running: stack.Stack) -> str:
+        home = shown(self.directory)
+        knowledge = shown(command()[0]) if len(command()) == 1 else "knowledge"
+        return f"""
+This library is kept in {home}. To go on with it:
+
+  export KNOWLEDGE_DATA_DIR={self.directory}
+  make up                 # Flower: {running.flower_url}, user {running.settings.flower_user},
+                          # password in {shown(flower.password_file(running.settings))}
+  {knowledge} search {BASE} "your question"
+  {knowledge} item add {BASE} ~/a/folder/of/yours --wait
+  {knowledge} --help
+  make down
+
+The next `make demo` empties {home}; unset KNOWLEDGE_DATA_DIR, or choose another directory, for a library to keep."""
+
+
+def command() -> list[str | Path]:
+    """The console script of this environment, else the same by module."""
+    script = Path(sys.executable).with_name("knowledge")
+    return [script] if script.is_file() else [sys.executable, "-m", "knowledge.interfaces.cli"]
+
+
+def shown(path: str | Path) -> str:
+    """Relative to the checkout where possible: short, and what a person would type."""
+    path = Path(path)
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
+
+
+def quoted(argument: str) -> str:
+    return f'"{argument}"' if " " in argument else argument
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def main(arguments: list[str]) -> int:
+    demo = Demo(Path(arguments[0]).resolve() if arguments else ROOT / ".demo")
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        demo.run()
+    except KeyboardInterrupt:
+        print("\ndemo: stopped", file=sys.stderr)
+        return STOPPED
+    except (DemoFailed, KnowledgeError, stack.StackFailed, OSError) as error:
+        print(f"\ndemo: {error}", file=sys.stderr)
+        demo.report_logs()
+        return 1
+    demo.report_times()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,216 @@
+"""Parsing, errors and exit codes, as far as no base is needed for them; the real console entry throughout."""
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from knowledge.errors import StorageFull
+from knowledge.interfaces.cli import ExitCode
+from knowledge.interfaces.cli.failure import refuse_known
+from knowledge.interfaces.cli.root import app, run
+
+CLI = Path(__file__).parents[3] / "knowledge" / "interfaces" / "cli"
+MAY_SEE = ("knowledge.interfaces", "knowledge.service", "knowledge.model", "knowledge.errors")
+HEAVY = {"numpy", "sqlmodel", "sqlalchemy", "apsw", "celery", "kombu", "redis", "rich", "onnxruntime", "magic"}
+
+
+def commands(typer_app=app, path=()):
+    for command in typer_app.registered_commands:
+        yield [*path, command.name or command.callback.__name__], command
+    for group in typer_app.registered_groups:
+        yield from commands(group.typer_instance, (*path, group.name))
+
+
+COMMANDS = list(commands())
+
+
+@pytest.mark.parametrize("words", [words for words, _ in COMMANDS], ids=" ".join)
+def test_help_of_each_command_shows_an_example(words, capsys):
+    """Each command says what it does, how it is typed, and that it speaks JSON."""
+    assert ExitCode.OK == run([*words, "--help"])
+    shown = capsys.readouterr().out
+    assert f"Example: knowledge {' '.join(words)}" in " ".join(shown.split())
+    assert "--json" in shown
+    assert "--debug" in shown
+
+
+def test_commands_are_the_documented_ones():
+    """Nouns and verbs as promised; a new one has to be added here and to the README."""
+    assert {
+        "base create", "base list", "base show", "base delete", "item add", "item list", "item show", "item delete", "search",
+        "jobs list", "jobs show", "broker", "config", "db upgrade", "model list",
+    } == {" ".join(words) for words, _ in COMMANDS}  # fmt: skip
+
+
+def test_help_is_quick():
+    """`knowledge --help` loads no index, no catalogue, no broker client and no terminal library."""
+    code = (
+        "import sys\nfrom knowledge.interfaces.cli.root import run\n"
+        "assert 0 == run(['--help'])\nprint(*sorted(name for name in sys.modules if '.' not in name))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=CLI.parents[2])
+
+    assert not HEAVY & set(done.stdout.splitlines()[-1].split())
+
+
+def test_the_command_line_sees_only_the_service_and_its_vocabulary():
+    """Formatting for people depends on nothing behind the service."""
+    seen = set()
+    for file in CLI.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                seen.add(node.module)
+            elif isinstance(node, ast.Import):
+                seen.update(alias.name for alias in node.names)
+
+    assert not [name for name in seen if name.startswith("knowledge.") and not name.startswith(MAY_SEE)]
+    assert "knowledge.service" in seen
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--no-such-option"],
+        ["no-such-command"],
+        ["base"],
+        ["base", "create"],
+        ["base", "create", "x", "--embedder", "m", "--no-embedder"],
+        ["base", "create", " ", "--no-embedder"],
+        ["base", "create", "x", "--no-embedder", "--chunk-size", "many"],
+        ["base", "create", "x", "--no-embedder", "--chunk-size", "0"],
+        ["base", "create", "x", "--no-embedder", "--chunk-size", "10", "--chunk-overlap", "10"],
+        ["base", "create", "x", "--no-embedder", "--chunk-strategy", "magic"],
+        ["base", "create", "x", "--no-embedder", "--threshold", "2"],
+        ["item", "add", "x"],
+        ["item", "add", "x", "--title", "t"],
+        ["item", "add", "x", "--note", "a", "--note-file", "-"],
+        ["item", "add", "x", "--note-file", "/no/such/file"],
+        ["item", "add", "x", "--note", "a", "--title", " "],
+        ["item", "delete", "x"],
+        ["item", "delete", "x", "i", "--all"],
+        ["item", "list", "x", "--limit", "0"],
+        ["item", "list", "x", "--status", "happy"],
+        ["search", "x"],
+        ["search", "x", "q", "--limit", "0"],
+        ["jobs", "list", "--status", "happy"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_is_code_2_without_a_traceback(arguments, capsys):
+    """What is wrong with the command line itself is said with the command's usage, before anything is opened."""
+    assert ExitCode.USAGE == run(arguments)
+    said = capsys.readouterr()
+    assert "Usage: knowledge" in said.err
+    assert "Traceback" not in said.err
+
+
+def test_wrong_usage_as_json(capsys):
+    """With --json an error is one JSON object on stderr, and stdout stays empty."""
+    assert ExitCode.USAGE == run(["item", "add", "x", "--json"])
+    said = capsys.readouterr()
+    assert "" == said.out
+    assert {"code": "usage", "details": {}} == {k: v for k, v in json.loads(said.err).items() if k != "message"}
+
+
+@pytest.mark.parametrize("name", ["no_such_package.wiring:service", "json:no_such_callable", "json", ":x"])
+def test_without_an_application_it_says_what_to_do(name, monkeypatch, capsys):
+    """A wheel in someone's environment has no factory to import: a message, code 2."""
+    monkeypatch.setenv("KNOWLEDGE_APP", name)
+
+    assert ExitCode.USAGE == run(["base", "list"])
+    said = capsys.readouterr().err
+    assert "KNOWLEDGE_APP" in said
+    assert 1 == len(said.splitlines())
+
+
+def test_an_application_that_lacks_a_package_names_it(monkeypatch, tmp_path, capsys):
+    """A missing package of the application is not mistaken for a missing application."""
+    (tmp_path / "an_application.py").write_text("import package_nobody_has\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("KNOWLEDGE_APP", "an_application:service")
+
+    assert ExitCode.USAGE == run(["base", "list"])
+    assert "package_nobody_has" in capsys.readouterr().err
+
+
+def broken_application(tmp_path, monkeypatch, body):
+    (tmp_path / "broken_application.py").write_text(f"from pathlib import Path\n{body}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "broken_application", raising=False)
+    monkeypatch.setenv("KNOWLEDGE_APP", "broken_application:service")
+
+
+def test_an_unforeseen_error_is_one_line_and_its_traceback_is_logged(monkeypatch, tmp_path, capsys):
+    """Nobody is shown a traceback unasked; the log that is named holds it."""
+    body = f"def service(): raise RuntimeError('disk \\x1b[2J')\ndef log_directory(): return Path({str(tmp_path / 'logs')!r})"
+    broken_application(tmp_path, monkeypatch, body)
+
+    assert ExitCode.FAILED == run(["base", "list"])
+    said = capsys.readouterr().err
+    assert 1 == len(said.splitlines())
+    assert "RuntimeError: disk \\x1b[2J" in said
+    assert "Traceback" in (tmp_path / "logs" / "cli.log").read_text()
+    assert str(tmp_path / "logs" / "cli.log") in said
+
+
+def test_debug_shows_the_traceback(monkeypatch, tmp_path, capsys):
+    """--debug is for the person who repairs it."""
+    broken_application(tmp_path, monkeypatch, "def service(): raise RuntimeError('why')")
+
+    assert ExitCode.FAILED == run(["base", "list", "--debug"])
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_log_that_cannot_be_written_does_not_hide_the_error(monkeypatch, tmp_path, capsys):
+    """Without a place for the traceback the line says how to see it."""
+    broken_application(tmp_path, monkeypatch, "def service(): raise RuntimeError('why')")
+
+    assert ExitCode.FAILED == run(["base", "list"])
+    assert "--debug" in capsys.readouterr().err
+
+
+def test_a_known_error_is_a_line_with_its_code_and_details(capsys):
+    """People read the message, the code and the fields; no control character of a file name passes."""
+    refuse_known(StorageFull(path="a\nb"), as_json=False)
+
+    assert [
+        "knowledge: There is no space left for this base's files. (storage_full)",
+        "  path: a\\nb",
+    ] == capsys.readouterr().err.splitlines()
+
+
+def test_a_known_error_as_json(capsys):
+    """Programs read what the error's own wire form says."""
+    error = StorageFull(path="a\nb")
+
+    refuse_known(error, as_json=True)
+
+    assert error.to_wire() == json.loads(capsys.readouterr().err)
+
+
+def test_the_client_alone_says_what_is_missing(tmp_path):
+    """In an environment without the server packages the script ends with code 2 and the fix."""
+    code = "import sys; sys.modules['typer'] = None\nfrom knowledge.interfaces.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=CLI.parents[2])
+
+    assert ExitCode.USAGE == done.returncode
+    assert "knowledge-pipeline[server]" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
+    """`knowledge … | head` ends quietly."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as closed:
+        done = subprocess.run(
+            [sys.executable, "-c", "import sys; from knowledge.interfaces.cli.root import run; sys.exit(run(['--help']))"],
+            stdout=closed, stderr=subprocess.PIPE, text=True, check=False, cwd=CLI.parents[2],
+        )  # fmt: skip
+
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,110 @@
+"""The JSON objects are a promise to programs: names, types and times do not change by accident."""
+
+import json
+from datetime import UTC, datetime, timedelta, timezone
+
+from knowledge.interfaces.cli import shapes
+from knowledge.model.documents import EmbedderSpec
+from knowledge.model.ids import BaseId, ItemId, JobId
+from knowledge.model.jobs import Job, JobStatus, JobType, Owner
+from knowledge.model.results import ItemPage, ScoreKind, SearchAnswer, SearchHit, StatusCounts
+from knowledge.model.status import BaseStatus, ItemStatus, ItemType
+from knowledge.model.views import Base, Item
+
+WHEN = datetime(2026, 3, 1, 9, 30, 0, 123_456, tzinfo=UTC)
+BASE = Base(
+    id=BaseId("b"), name="n", status=BaseStatus.COMPLETED, error=None, embedder="local/minilm", dimensions=384, chunk_size=256,
+    chunk_overlap=50, chunk_strategy="structured", chunk_separator="\\n\\n", threshold=None, document_count=None,
+    fail_on_empty=False, shard="main", created_at=WHEN, updated_at=WHEN, item_count=3,
+)  # fmt: skip
+ITEM = Item(
+    id=ItemId("i"), base_id=BaseId("b"), group_id=None, type=ItemType.NOTE, source="a note", status=ItemStatus.FAILED,
+    error="empty", error_detail={"stage": "reading"}, relative_path="a.md", indexed_path=None, chunk_count=None,
+    notices=("partial_text",), expanded_at=None, created_at=WHEN, updated_at=WHEN, data={"content": "private"},
+)  # fmt: skip
+JOB = Job(
+    id=JobId("j"), type=JobType.INDEX_DOCUMENTS, base_id=BaseId("b"), shard="main", item_ids=(ItemId("i"),),
+    status=JobStatus.RUNNING, attempt=1, losses=0, scheduled_at=WHEN, created_at=WHEN, run_token="secret", publishes=2,
+    owner=Owner("h", 7, 1.0),
+)  # fmt: skip
+
+
+def test_base():
+    """A base is written with every option that it has."""
+    assert {
+        "id": "b", "name": "n", "status": "completed", "error": None, "mode": "hybrid", "embedder": "local/minilm",
+        "dimensions": 384, "chunk_size": 256, "chunk_overlap": 50, "chunk_strategy": "structured",
+        "chunk_separator": "\\n\\n", "threshold": None, "document_count": None, "fail_on_empty": False, "shard": "main",
+        "item_count": 3, "created_at": "2026-03-01T09:30:00.123Z", "updated_at": "2026-03-01T09:30:00.123Z",
+        "deleting_at": None,
+    } == shapes.base_object(BASE)  # fmt: skip
+
+
+def test_item_without_its_content():
+    """An item carries its error and notices, never the text of a note."""
+    shape = shapes.item_object(ITEM)
+
+    assert {
+        "id": "i", "base_id": "b", "group_id": None, "type": "note", "title": "a.md", "source": "a note",
+        "concept_id": "a.md", "relative_path": "a.md", "status": "failed", "error": "empty",
+        "error_detail": {"stage": "reading"}, "chunk_count": None, "notices": ["partial_text"],
+        "created_at": "2026-03-01T09:30:00.123Z", "updated_at": "2026-03-01T09:30:00.123Z",
+    } == shape  # fmt: skip
+    assert "private" not in json.dumps(shape)
+
+
+def test_item_page():
+    """A page says how many there are in all and how to go on."""
+    assert {"items": [], "total": 7, "next_cursor": "x"} == shapes.item_page_object(ItemPage((), 7, "x"))
+
+
+def test_job_without_its_token():
+    """A job shows who runs it, not the token that proves it."""
+    shape = shapes.job_object(JOB)
+
+    assert {"host": "h", "pid": 7} == shape["owner"]
+    assert ("knowledge.index-documents", "index", "abandon", "running", True) == (
+        shape["type"], shape["track"], shape["recovery"], shape["status"], shape["published_at"] is None,
+    )  # fmt: skip
+    assert "secret" not in json.dumps(shape)
+
+
+def test_search_answer():
+    """Each hit says where it stands, what its score means, and whose passage it is."""
+    hit = SearchHit(
+        1, 0.5, ScoreKind.RANKING, "c", ItemId("i"), "a.pdf", "a.pdf", "text", 3, 7, 4, ItemStatus.COMPLETED, "/a.pdf", 0, 1
+    )
+
+    assert {
+        "mode": "hybrid", "pending": 1, "stale": 2,
+        "hits": [{
+            "rank": 1, "score": 0.5, "score_kind": "ranking", "chunk_id": "c", "chunk_index": 0, "item_id": "i",
+            "item_status": "completed", "concept_id": "a.pdf", "title": "a.pdf", "source": "/a.pdf", "page": 4,
+            "char_start": 3, "char_end": 7, "token_count": 1, "text": "text",
+        }],
+    } == shapes.answer_object(SearchAnswer((hit,), "hybrid", 1, 2))  # fmt: skip
+
+
+def test_counts_without_zeros():
+    """Counts name only what is there."""
+    counts = StatusCounts({ItemStatus.COMPLETED: 2, ItemStatus.FAILED: 0}, {})
+
+    assert {"leaves": {"completed": 2}, "containers": {}, "work_done": 1.0} == shapes.counts_object(counts)
+
+
+def test_model_without_its_key():
+    """A model's key is not shown, not even masked."""
+    spec = EmbedderSpec(id="m", kind="openai", dimensions=8, api_key="sk-very-secret")
+
+    shape = shapes.model_object(spec, is_default=True)
+
+    assert shape["is_default"]
+    assert "secret" not in json.dumps(shape)
+    assert "api_key" not in shape
+
+
+def test_times_are_utc():
+    """A time in another zone is written in UTC."""
+    there = datetime(2026, 3, 1, 12, 0, tzinfo=timezone(timedelta(hours=2)))
+
+    assert "2026-03-01T10:00:00.000Z" == shapes.moment(there)
