@@ -82,7 +82,7 @@ def _embed(
         nonlocal done
         done += use.texts + cached
         run.tell("embedding", done=done, of=len(chunks.units))
-        if spec.endpoint:
+        if spec.endpoint or spec.billed:
             with rt.db.write() as tx:
                 spend.record(tx, spec, use, base_id=base.id, item_id=item.id, job_id=run.job.id, cached_texts=cached)
 

@@ -8,6 +8,7 @@ A flow closes its row in the transaction that publishes its result. Whatever it 
     Stalled                  row failed, items parked with that reason
     PutBack                  put back, no attempt used up
     EmbedderSlowDown         put back for as long as the provider asks, no attempt used up
+    BaseBusy, DatabaseBusy   put back for a moment, no attempt used up: somebody else's work is no fault of this job
     transient, unknown       put back with back-off; an abandon job fails at its third
     anything else            row failed, items parked with the error's code
 """
@@ -23,7 +24,9 @@ from knowledge.catalog import jobs, status
 from knowledge.db.columns import utc_now
 from knowledge.db.engine import Tx
 from knowledge.errors import (
+    BaseBusy,
     CancelRequested,
+    DatabaseBusy,
     Draining,
     EmbedderSlowDown,
     Interrupted,
@@ -39,6 +42,7 @@ log = logging.getLogger(__name__)
 
 RENEWALS_PER_LEASE: Final = 6  #: five may be missed before the sweep takes the row
 LOOK_SECONDS: Final = 1.0  #: how often a checkpoint reads the row, so that a cancel is seen within seconds
+BUSY_DELAY_SECONDS: Final = 2.0
 _MARGIN: Final = 0.1  #: share of the lease that is left unused: clocks and commits take time
 
 
@@ -135,6 +139,15 @@ def perform(run: Run, flow: Flow) -> None:
             job,
             lambda tx: jobs.put_back(
                 tx, job, delay_seconds=asked.retry_after_seconds, error=asked.code, detail=describe(asked, job)
+            ),
+        )
+    except (BaseBusy, DatabaseBusy) as error:
+        reason = error
+        _settle(
+            rt,
+            job,
+            lambda tx: jobs.put_back(
+                tx, job, delay_seconds=BUSY_DELAY_SECONDS, error=reason.code, detail=describe(reason, job)
             ),
         )
     except Exception as error:  # recorded on the row and the item; the worker goes on with other jobs
