@@ -16,7 +16,7 @@ MAX_DEPTH: Final = 1_000  #: elements inside each other
 _CHARSET: Final = re.compile(
     rb"""<meta[^>]{0,500}?charset\s*=\s*["']?\s*([A-Za-z0-9_:.-]{1,40})|encoding=["']([\w.-]{1,40})""", re.I
 )
-_ATTRIBUTES: Final = r"""(?>[^>"']+|"[^"]{0,65536}"|'[^']{0,65536}'){0,64}"""
+_ATTRIBUTES: Final = r"""(?>[^<>"']+|"[^"]{0,65536}"|'[^']{0,65536}'){0,64}"""
 #: Addresses are long, say little and would fill the vectors of the text around them.
 _LINK: Final = re.compile(rf"<a\s{_ATTRIBUTES}>", re.I)
 _IMAGE: Final = re.compile(rf"<img\s({_ATTRIBUTES})>", re.I)

@@ -101,7 +101,7 @@ def detect(path: Path, name: str) -> str:
     """
     head = _head(path)
     suffix = Path(name).suffix.lower()
-    if head.startswith(b"%PDF-"):
+    if head.startswith(b"%PDF-") or (suffix == ".pdf" and b"%PDF-" in head[:1024]):  # junk in front is common
         return PDF
     if head.startswith(_ZIP):
         return _zip_type(path, suffix)
@@ -109,8 +109,6 @@ def detect(path: Path, name: str) -> str:
         return _ole_type(path)
     if looks_like_text(head):
         return _text_type(head, suffix)
-    if b"%PDF-" in head[:1024]:  # junk in front, which readers of PDF skip
-        return PDF
     return _binary_type(head, suffix)
 
 
@@ -193,11 +191,9 @@ def _text_type(head: bytes, suffix: str) -> str:
 
 def _binary_type(head: bytes, suffix: str) -> str:
     media_type = _by_libmagic(head)
-    if media_type.startswith("text/"):
-        return _text_type(head, suffix)
     if suffix in TEXT_SUFFIXES:
         raise BinarySource(media_type=media_type, suffix=suffix)
-    if media_type == "application/octet-stream":
+    if media_type == "application/octet-stream" or media_type.startswith("text/"):  # a script with a binary payload
         if suffix in _BINARY_SUFFIXES:
             raise CorruptSource("The bytes of this file are not of the kind its name says.", suffix=suffix)
         raise UnsupportedSource(media_type=media_type, suffix=suffix)

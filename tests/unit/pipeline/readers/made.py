@@ -1,0 +1,83 @@
+"""Small files made for the tests of readers."""
+
+import io
+import zipfile
+from collections.abc import Mapping, Sequence
+
+W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+MAIN = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
+RELATION = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+
+
+def pdf(*pages: str | bytes) -> bytes:
+    """A PDF with one page each: a text is shown as a line, bytes are the page's drawing operators as they are."""
+    objects: dict[int, bytes] = {
+        1: b"<< /Type /Catalog /Pages 2 0 R >>",
+        3: b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    }
+    kids = []
+    for number, page in enumerate(pages):
+        place, stream = 4 + number * 2, 5 + number * 2
+        drawing = page if isinstance(page, bytes) else f"BT /F1 12 Tf 72 700 Td ({page}) Tj ET".encode("latin-1")
+        kids.append(f"{place} 0 R")
+        objects[place] = (
+            b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Resources << /Font << /F1 3 0 R >> >> "
+            b"/Contents %d 0 R >>" % stream
+        )
+        objects[stream] = b"<< /Length %d >>\nstream\n%s\nendstream" % (len(drawing), drawing)
+    objects[2] = f"<< /Type /Pages /Kids [{' '.join(kids)}] /Count {len(kids)} >>".encode()
+    out, offsets = b"%PDF-1.4\n", {}
+    for number in sorted(objects):
+        offsets[number] = len(out)
+        out += b"%d 0 obj\n%s\nendobj\n" % (number, objects[number])
+    table = b"".join(b"%010d 00000 n \n" % offsets[number] for number in sorted(offsets))
+    return out + b"xref\n0 %d\n0000000000 65535 f \n%strailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (
+        len(objects) + 1,
+        table,
+        len(objects) + 1,
+        len(out),
+    )
+
+
+def docx(
+    body: str, *, main: str = "word/document.xml", parts: Mapping[str, str] | None = None, links: Sequence[str] = ()
+) -> bytes:
+    """A Word file. `parts` are further XML files beside the main one, `links` their kinds in the same order (`styles` …)."""
+    parts = parts or {}
+    related = "".join(
+        f'<Relationship Id="r{number}" Type="{RELATION}/{kind}" Target="{name}"/>'
+        for number, (kind, name) in enumerate(zip(links, parts, strict=True))
+    )
+    head, tail = main.rpartition("/")[::2]
+    files = {
+        "[Content_Types].xml": f'<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
+        f'<Override PartName="/{main}" ContentType="{MAIN}"/></Types>',
+        "_rels/.rels": f'<Relationships><Relationship Id="r" Type="{RELATION}/officeDocument" Target="{main}"/>'
+        "</Relationships>",
+        f"{head}/_rels/{tail}.rels": f"<Relationships>{related}</Relationships>",
+        main: f"<w:document {W}><w:body>{body}</w:body></w:document>",
+        **{f"{head}/{name}": text for name, text in parts.items()},
+    }
+    return archive(files)
+
+
+def archive(files: Mapping[str, str | bytes]) -> bytes:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as target:
+        for name, content in files.items():
+            target.writestr(name, content)
+    return data.getvalue()
+
+
+def paragraph(text: str, properties: str = "") -> str:
+    return f"<w:p>{f'<w:pPr>{properties}</w:pPr>' if properties else ''}<w:r><w:t>{text}</w:t></w:r></w:p>"
+
+
+def word_table(*rows: Sequence[str]) -> str:
+    """Cells are given as text, or as XML when they start with `<`."""
+
+    def cell(text: str) -> str:
+        return f"<w:tc>{text if text.startswith('<') else paragraph(text)}</w:tc>"
+
+    lines = [f"<w:tr>{''.join(map(cell, row))}</w:tr>" for row in rows]
+    return f"<w:tbl>{''.join(lines)}</w:tbl>"

@@ -1,0 +1,128 @@
+"""Word files as Markdown."""
+
+from typing import ClassVar
+
+import pytest
+
+from knowledge.errors import CorruptSource, EncryptedSource, ReaderBudgetExceeded
+from knowledge.pipeline.readers import ooxml
+from knowledge.pipeline.readers.docx import DocxReader
+from knowledge.pipeline.readers.registry import ReaderRegistry
+from tests.contracts.reader_contract import ReaderContract
+from tests.unit.pipeline.readers import made
+from tests.unit.pipeline.readers.made import W, paragraph, word_table
+
+STYLES = (
+    f'<w:styles {W}><w:style w:styleId="Kop1"><w:name w:val="heading 1"/></w:style>'
+    '<w:style w:styleId="Own"><w:name w:val="Mine"/><w:basedOn w:val="Kop1"/></w:style>'
+    '<w:style w:styleId="Deep"><w:pPr><w:outlineLvl w:val="2"/></w:pPr></w:style></w:styles>'
+)
+HEADINGS = "".join(
+    paragraph(text, f'<w:pStyle w:val="{style}"/>') for text, style in (("One", "Kop1"), ("Two", "Own"), ("Three", "Deep"))
+)
+NOTES = f'<w:footnotes {W}><w:footnote w:id="2">{paragraph("the note")}</w:footnote></w:footnotes>'
+BOX = (
+    '<w:p><w:r><w:t>beside</w:t></w:r><w:r><mc:AlternateContent xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006">'
+    f"<mc:Choice><w:txbxContent>{paragraph('in the box')}</w:txbxContent></mc:Choice>"
+    f"<mc:Fallback><w:txbxContent>{paragraph('in the box')}</w:txbxContent></mc:Fallback></mc:AlternateContent></w:r></w:p>"
+)
+LIST = "".join(
+    paragraph(text, f'<w:numPr><w:ilvl w:val="{level}"/><w:numId w:val="1"/></w:numPr>')
+    for text, level in (("eins", 0), ("zwei", 1))
+)
+
+
+class TestDocxReader(ReaderContract):
+    reader = DocxReader
+    samples: ClassVar = {
+        "order.docx": (
+            made.docx(paragraph("before") + word_table(("k", "v"), ("a|b", "1")) + paragraph("after 長")),
+            ("before", "| k | v |\n| --- | --- |\n| a\\|b | 1 |", "after 長"),
+        ),
+        "elsewhere.docx": (made.docx(paragraph("other part"), main="odd/doc2.xml"), ("other part",)),
+        "headings.docx": (made.docx(HEADINGS, parts={"styles.xml": STYLES}, links=["styles"]), ("# One", "# Two", "### Three")),
+        "list.docx": (made.docx(LIST), ("- eins\n  - zwei",)),
+        "box.docx": (made.docx(BOX), ("beside", "in the box")),
+        "notes.docx": (
+            made.docx(
+                '<w:p><w:r><w:t>see</w:t></w:r><w:r><w:footnoteReference w:id="2"/></w:r></w:p>',
+                parts={"footnotes.xml": NOTES, "header1.xml": f"<w:hdr {W}>{paragraph('on top')}</w:hdr>"},
+                links=["footnotes", "header"],
+            ),
+            ("see[^2]", "[^2]: the note", "on top"),
+        ),
+        "named.bin": (made.docx(paragraph("bytes decide")), ("bytes decide",)),
+    }
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read(data):
+        (tmp_path / "a.docx").write_bytes(data)
+        result = ReaderRegistry([DocxReader()]).read(tmp_path / "a.docx", "a.docx", lambda: None)
+        return "\n".join(document.text for document in result.documents)
+
+    return read
+
+
+def test_tracked_changes_are_read_as_accepted(read):
+    """What was deleted is not found, what was inserted is."""
+    body = "<w:p><w:ins><w:r><w:t>new</w:t></w:r></w:ins><w:del><w:r><w:delText>old</w:delText></w:r></w:del></w:p>"
+
+    assert "new" == read(made.docx(body))
+
+
+def test_box_with_a_fallback_is_read_once(read):
+    """Two forms of one content are one content."""
+    assert 1 == read(made.docx(BOX)).count("in the box")
+
+
+def test_merged_cells_keep_the_columns(read):
+    """A cell over two columns leaves the second one empty."""
+    wide = f'<w:tc><w:tcPr><w:gridSpan w:val="2"/></w:tcPr>{paragraph("wide")}</w:tc>'
+    body = f"<w:tbl><w:tr>{wide}</w:tr><w:tr><w:tc>{paragraph('a')}</w:tc><w:tc>{paragraph('b')}</w:tc></w:tr></w:tbl>"
+
+    assert "| wide |  |\n| --- | --- |\n| a | b |" == read(made.docx(body))
+
+
+def test_table_in_a_table_is_read_inside_its_cell(read):
+    """Nothing nested is lost."""
+    inner = word_table(("deep", "er"), ("x", "y"))
+    body = f"<w:tbl><w:tr><w:tc>{paragraph('a')}{inner}</w:tc><w:tc>{paragraph('b')}</w:tc></w:tr></w:tbl>"
+
+    assert "| a deep er x y | b |" in read(made.docx(body))
+
+
+def test_zip_that_is_no_word_file_is_corrupt(read):
+    """A name alone makes no document."""
+    with pytest.raises(CorruptSource):
+        read(made.archive({"a.txt": "x"}))
+
+
+def test_external_entity_is_not_read(read):
+    """A Word file cannot show another file."""
+    data = made.archive(
+        {
+            "[Content_Types].xml": f'<Types><Override PartName="/word/document.xml" ContentType="{made.MAIN}"/></Types>',
+            "word/document.xml": '<!DOCTYPE d [<!ENTITY x SYSTEM "file:///etc/passwd">]>'
+            f"<w:document {W}><w:body>{paragraph('safe &x;')}</w:body></w:document>",
+        }
+    )
+
+    assert "safe" == read(data)
+
+
+def test_part_that_inflates_beyond_the_limit_is_refused(read, monkeypatch):
+    """A small file cannot take all memory."""
+    monkeypatch.setattr(ooxml, "PART_BYTES", 100_000)
+
+    with pytest.raises(ReaderBudgetExceeded):
+        read(made.docx(paragraph("x" * 200_000)))
+
+
+def test_encrypted_word_file_needs_a_password(read):
+    """An encrypted office file is an OLE file that says so in its directory."""
+    data = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 504 + "EncryptedPackage".encode("utf-16-le") + b"\0" * 64
+
+    with pytest.raises(EncryptedSource):
+        read(data)

@@ -1,0 +1,58 @@
+"""JSON as lines."""
+
+from typing import ClassVar
+
+import pytest
+
+from knowledge.errors import CorruptSource
+from knowledge.pipeline.readers.json import JsonReader
+from knowledge.pipeline.readers.registry import ReaderRegistry
+from tests.contracts.reader_contract import ReaderContract
+
+
+class TestJsonReader(ReaderContract):
+    reader = JsonReader
+    samples: ClassVar = {
+        "object.json": (
+            '{"name": "Zoë", "address": {"city": "北京", "no": 1.50}, "tags": ["a", "b"], "on": true, "off": null}'.encode(),
+            ("name: Zoë", "address.city: 北京", "address.no: 1.50", "tags: a\ntags: b", "on: true"),
+        ),
+        "list.json": (b'[{"a": "one"}, {"a": "two"}, 3]', ("a: one", "a: two", "3")),
+        "words.json": (b'["alpha", "beta"]', ("alpha\nbeta",)),
+        "scalar.json": (b'"just a word"', ("just a word",)),
+        "wide.json": ('{"k": "ü"}'.encode("utf-16"), ("k: ü",)),
+    }
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read(data):
+        (tmp_path / "a.json").write_bytes(data)
+        return [one.text for one in ReaderRegistry([JsonReader()]).read(tmp_path / "a.json", "a.json", lambda: None).documents]
+
+    return read
+
+
+def test_each_object_of_a_list_is_a_document(read):
+    """No chunk mixes two records; a list of plain words is one text."""
+    assert ["a: 1", "a: 2"] == read(b'[{"a": 1}, {"a": 2}]')
+    assert ["1\n2"] == read(b"[1, 2]")
+
+
+@pytest.mark.parametrize("data", [b'{"a": ', b"{'a': 1}", b"[1, 2", b"words", b'{"a": 1} x', b"[" * 200_000])
+def test_invalid_json_is_corrupt(read, data):
+    """What cannot be parsed is not indexed as something else."""
+    with pytest.raises(CorruptSource):
+        read(data)
+
+
+def test_numbers_are_shown_as_written(read):
+    """An id of forty digits and a price keep every digit."""
+    assert ["id: 1234567890123456789012345678901234567890\nprice: 1.10"] == read(
+        b'{"id": 1234567890123456789012345678901234567890, "price": 1.10}'
+    )
+
+
+def test_escaped_lone_surrogate_is_replaced(read):
+    """JSON can name characters that cannot be stored."""
+    assert ["a: \ufffd\ufffd"] == read(b'{"a": "\\ud800\\u0000"}')

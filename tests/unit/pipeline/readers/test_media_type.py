@@ -1,0 +1,81 @@
+"""What a file is, by its bytes."""
+
+import pytest
+
+from knowledge.errors import BinarySource, CorruptSource, EmptySource, SourceMissing, UnsupportedSource
+from knowledge.pipeline.readers import media_type
+from knowledge.pipeline.readers.media_type import detect
+from tests.unit.pipeline.readers import made
+
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1\x08\6\0\0\0\x1f\x15\xc4\x89"
+NOISE = b"\x93\x00\x07\xee" * 50
+OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 504
+SHEET = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+
+
+@pytest.fixture
+def kind(tmp_path):
+    def kind(name, data):
+        (tmp_path / "stored").write_bytes(data)
+        return detect(tmp_path / "stored", name)
+
+    return kind
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "expected"),
+    [
+        ("a.txt", b"words", "text/plain"),
+        ("a", b"words", "text/plain"),
+        ("a.unknown", b"words", "text/plain"),
+        ("a.MD", b"# words", "text/markdown"),
+        ("a.json", b"{}", "application/json"),
+        ("a.csv", b"a,b", "text/csv"),
+        ("a.tsv", b"a\tb", "text/tab-separated-values"),
+        ("a.py", b"<html>", "text/plain"),
+        ("a.md", b"<html>", "text/markdown"),
+        ("a.txt", b" \n<!-- c -->\n<!DOCTYPE HTML>", "text/html"),
+        ("a.pdf", b"<html>saved error page</html>", "text/html"),
+        ("a.xml", b"<?xml version='1.0'?><r/>", "application/xml"),
+        ("a.doc", b"{\\rtf1 x}", "application/rtf"),
+        ("a.txt", made.pdf("x"), "application/pdf"),
+        ("a.md", b"The head of a PDF is %PDF-1.4", "text/markdown"),
+        ("a.docx", made.docx(made.paragraph("x")), media_type.DOCX),
+        ("a.docx", made.archive({"[Content_Types].xml": f"{SHEET}.main+xml"}), SHEET),
+        ("a.zip", made.archive({"a": "b"}), "application/zip"),
+        ("a.epub", made.archive({"mimetype": "application/epub+zip"}), "application/epub+zip"),
+        ("a.doc", OLE + "WordDocument\0".encode("utf-16-le"), "application/msword"),
+        ("a.bin", OLE, "application/x-ole-storage"),
+        ("a.jpg", PNG, "image/png"),
+    ],
+)
+def test_bytes_decide(kind, name, data, expected):
+    """The suffix matters among kinds of text only."""
+    assert expected == kind(name, data)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "error"),
+    [
+        ("a.txt", b"", EmptySource),
+        ("a.txt", PNG, BinarySource),
+        ("a.json", b"\x1f\x8b\x08\0\0\0\0\0\0\3\0\0", BinarySource),
+        ("a.py", bytes(range(256)), BinarySource),
+        ("a.bin", NOISE, UnsupportedSource),
+        ("a.run", b"#!/bin/sh\nexit\n" + NOISE, UnsupportedSource),
+        ("a.docx", NOISE, CorruptSource),
+        ("a.pdf", b"version https://example.org/pointer", CorruptSource),
+        ("a.docx", made.docx("")[:-40], CorruptSource),
+        ("a.zip", b"PK\3\4 and no more", CorruptSource),
+    ],
+)
+def test_what_cannot_be_is_refused_with_its_reason(kind, name, data, error):
+    """Each kind of trouble has its own code."""
+    with pytest.raises(error):
+        kind(name, data)
+
+
+def test_absent_file_is_missing(tmp_path):
+    """A file that vanished between add and read."""
+    with pytest.raises(SourceMissing):
+        detect(tmp_path / "absent", "a.txt")
