@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from filelock import FileLock
 
 POLL_SECONDS: Final = 0.01  #: how soon a waiter notices; each look costs one system call
+_LINE_BYTES: Final = 120
 _NAME: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,127}")
 
 
@@ -101,9 +103,17 @@ class _Held(threading.local):
 
 
 def _sign(path: Path) -> None:
-    """Say in the lock file who holds it. Only for people, so it may fail, and a holder before may still be named."""
+    """Say in the lock file who holds it. Only for people, so it may fail, and the holder before may still be named.
+
+    Padded and written over, not truncated: some file systems write a truncated file to disk when it is closed.
+    """
+    line = json.dumps({"pid": os.getpid(), "since": round(time.time(), 3), "process_started": _started(os.getpid())})
     with suppress(OSError):
-        path.write_text(json.dumps({"pid": os.getpid(), "since": round(time.time(), 3), "started": _started()}))
+        descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            os.pwrite(descriptor, line.ljust(_LINE_BYTES).encode(), 0)
+        finally:
+            os.close(descriptor)
 
 
 def _holder(path: Path) -> dict[str, Any] | None:
@@ -114,7 +124,9 @@ def _holder(path: Path) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _started() -> float:
+@cache
+def _started(pid: int) -> float:
+    """When this process began, in seconds since the epoch: with the pid it names a process for good."""
     import psutil
 
-    return float(psutil.Process().create_time())
+    return float(psutil.Process(pid).create_time())
