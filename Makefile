@@ -10,7 +10,7 @@ export PYTHON
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: ## .venv with everything, or nothing if it is current (PYTHON=python3.12 picks another Python)
+setup: ## .venv with everything, or nothing if it is current (PYTHON=python3.12 picks the Python of a new one)
 	@bash deploy/run/setup.sh
 
 demo: setup ## import a folder, index it with real workers, search it; under two minutes

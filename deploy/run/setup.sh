@@ -36,19 +36,22 @@ get_libmagic() { # see deploy/decisions/libmagic.md
   fail "libmagic is missing; install your system's package of it (often called file or libmagic) and run make setup again"
 }
 
+if .venv/bin/python -c '' 2>/dev/null; then
+  python=.venv/bin/python # what is there stays, whatever python3 has become
+fi
 command -v "$python" >/dev/null || fail "$python was not found; install Python 3.11 or newer, or name it: make setup PYTHON=python3.12"
 version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])') || fail "$python does not start"
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
   fail "$python is Python $version, but 3.11 or newer is needed; name another one: make setup PYTHON=python3.12"
 
 get_libmagic
-if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$(key)" ] && .venv/bin/python -c '' 2>/dev/null; then
+if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$(key)" ]; then
   exit 0
 fi
 
 echo "setup: making .venv with Python $version (a few minutes the first time)"
 rm -f "$stamp"
-if ! .venv/bin/python -c '' 2>/dev/null; then
+if [ "$python" != .venv/bin/python ]; then
   rm -rf .venv
   if ! "$python" -m venv .venv; then
     rm -rf .venv
