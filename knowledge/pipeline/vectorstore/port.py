@@ -35,7 +35,8 @@ class IndexCounts:
 class IndexStore(Protocol):
     """The index of one base. Writers hold the base lock; readers need none.
 
-    Every method raises `IndexFault` (or a kind of it), `StorageFull` or `DatabaseBusy`, never a driver's own error.
+    Every method raises `IndexFault` (or a kind of it), `StorageFull`, `StorageFailed`, `DatabaseBusy`, or `Unavailable` if the
+    store was closed during the call; never a driver's own error.
     """
 
     def known_hashes(self, hashes: Collection[str]) -> frozenset[str]:
@@ -98,7 +99,9 @@ class IndexStore(Protocol):
 class IndexStores(Protocol):
     """Opens the index of a base."""
 
-    def create(self, base_id: str, dimensions: int | None) -> IndexStore: ...
+    def create(self, base_id: str, dimensions: int | None) -> IndexStore:
+        """The store of a new base; creating what is there already changes nothing."""
+        ...
 
     def open(self, base_id: str, dimensions: int | None) -> IndexStore:
         """The store of an existing base, created blank if its file is not there; cached in this process."""

@@ -17,9 +17,9 @@ from knowledge.pipeline.vectorstore.sqlite.connection import one_row
 
 BLOCK_SLOTS: Final = 1024
 RECENTRE_GROWTH: Final = 8  #: all codes are renewed when a base has grown so many times, up to …
-RECENTRE_UP_TO: Final = 100_000  #: … this many vectors, when the centre is known well enough
+RECENTRE_UP_TO: Final = 50_000  #: … this many vectors, when the centre is known well enough
 MIN_DEAD_SLOTS: Final = BLOCK_SLOTS  #: fewer dead slots are never worth a renewal
-_SAMPLE: Final = 8192  #: vectors that the centre is taken from
+_SAMPLE: Final = 4096  #: vectors that the centre is taken from
 
 
 class CodeWriter:

@@ -34,9 +34,9 @@ class CodeCache:
         if generation != self._generation:
             if recoded != self._recoded or generation < self._generation:
                 self.size = self._generation = 0
-                self._recoded = recoded
                 (mean,) = one_row(connection, "SELECT mean FROM code_centre")
                 self.mean = np.frombuffer(mean, "<f4")
+                self._recoded = recoded  # last: an interrupted refresh starts anew
             self._read_changed(connection)
             self._generation = generation
         return int(slots - dead)

@@ -45,26 +45,20 @@ def prepare(materials: Iterable[Material], base_id: str, dimensions: int | None)
         DimensionMismatch: a vector of another width.
     """
     chosen: dict[str, PreparedMaterial] = {}
-    texts: dict[bytes, str] = {}
-    vectors: dict[bytes, Vector] = {}
+    supplied: dict[bytes, Vector] = {}
     for material in materials:
         try:
             prepared = _prepare(material)
         except (_Flawed, UnicodeEncodeError) as flaw:
-            raise IndexFault(
-                f"The material of this item cannot be indexed: {flaw}.", base_id=base_id, item_id=material.item_id
-            ) from flaw
+            message = f"The material of this item cannot be indexed: {flaw}."
+            raise IndexFault(message, base_id=base_id, item_id=material.item_id) from flaw
         if material.vectors and dimensions is None:
             raise IndexFault("Vectors were given to a base without embedder.", base_id=base_id, item_id=material.item_id)
-        for unit in prepared.units:
-            texts[unit.body_hash] = unit.unit.text
-        if material.vectors:
-            for unit in prepared.units:
-                vector = material.vectors.get(unit.body_hash.hex())
-                if vector is not None:
-                    vectors[unit.body_hash] = _checked(vector, dimensions, base_id)
+        for text_hash, vector in (material.vectors or {}).items():
+            supplied[bytes.fromhex(text_hash)] = _checked(vector, dimensions, base_id)
         chosen[material.item_id] = prepared
-    return Prepared(list(chosen.values()), texts, vectors)
+    texts = {unit.body_hash: unit.unit.text for prepared in chosen.values() for unit in prepared.units}
+    return Prepared(list(chosen.values()), texts, supplied)
 
 
 class _Flawed(Exception):

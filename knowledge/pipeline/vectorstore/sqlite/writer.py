@@ -7,8 +7,9 @@ import apsw
 import numpy as np
 
 from knowledge.errors import IndexFault
+from knowledge.model.documents import Vectors
 from knowledge.pipeline.indexing import analyser
-from knowledge.pipeline.vectorstore.sqlite.blocks import CodeWriter
+from knowledge.pipeline.vectorstore.sqlite.blocks import BLOCK_SLOTS, CodeWriter
 from knowledge.pipeline.vectorstore.sqlite.connection import one_row
 from knowledge.pipeline.vectorstore.sqlite.prepare import Prepared, PreparedMaterial
 
@@ -92,13 +93,16 @@ class Writer:
         tokens = ((body, analyser.index_text(prepared.texts[key])) for body, key in zip(ids, hashes, strict=True))
         self._many("INSERT INTO lexical (rowid, tokens) VALUES (?, ?)", tokens)
         self._run("UPDATE state SET next_body = ?, bodies = bodies + ?", (ids.stop, len(hashes)))
-        if self._codes is not None:
-            vectors = np.stack([prepared.vectors[key] for key in hashes])
-            self._many(
-                "INSERT INTO vector VALUES (?, ?)", ((body, row.tobytes()) for body, row in zip(ids, vectors, strict=True))
-            )
-            self._codes.append(ids, vectors)
+        for start in range(0, len(hashes), BLOCK_SLOTS) if self._codes is not None else ():
+            part = slice(start, start + BLOCK_SLOTS)  # bounds the memory of a leaf with very many units
+            self._add_vectors(ids[part], np.stack([prepared.vectors[key] for key in hashes[part]]))
         return dict(zip(hashes, ids, strict=True))
+
+    def _add_vectors(self, bodies: Sequence[int], vectors: Vectors) -> None:
+        if self._codes is not None:
+            rows = ((body, row.tobytes()) for body, row in zip(bodies, vectors, strict=True))
+            self._many("INSERT INTO vector VALUES (?, ?)", rows)
+            self._codes.append(bodies, vectors)
 
     def _add_material(self, material: PreparedMaterial, key: int | None, bodies: dict[bytes, int]) -> None:
         content = self._content(material)
