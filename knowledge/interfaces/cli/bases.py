@@ -7,7 +7,7 @@ import typer
 
 from knowledge.interfaces.cli.application import application, opened_service
 from knowledge.interfaces.cli.exits import ExitCode
-from knowledge.interfaces.cli.options import BaseName, Debug, Json, example
+from knowledge.interfaces.cli.options import BaseName, Debug, Json, example, text
 from knowledge.interfaces.cli.output import Output, clock, counted
 from knowledge.interfaces.cli.progress import describe
 from knowledge.interfaces.cli.shapes import base_object, counts_object, list_object
@@ -22,9 +22,9 @@ NO_LOCAL_MODEL = f"the default model is not installed (extra `local`); {LEXICAL_
 
 @app.command("create", epilog=example("knowledge base create handbook"))
 def create(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What people call it; need not be unique.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", callback=text, help="What people call it; need not be unique.")],
     embedder: Annotated[
-        str | None, typer.Option(metavar="ID", help="Model that embeds its texts (`knowledge model list`).")
+        str | None, typer.Option(metavar="ID", callback=text, help="Model that embeds its texts (`knowledge model list`).")
     ] = None,
     no_embedder: Annotated[bool, typer.Option("--no-embedder", help="Search by words only.")] = False,
     chunk_size: Annotated[int | None, typer.Option(metavar="TOKENS", help="Largest passage, in estimated tokens.")] = None,
@@ -33,14 +33,14 @@ def create(
         str | None, typer.Option(metavar="structured|delimiter", help="Cut at headings and paragraphs, or at a separator.")
     ] = None,
     chunk_separator: Annotated[
-        str | None, typer.Option(metavar="TEXT", help=r"For `delimiter`; \n and \t are understood.")
+        str | None, typer.Option(metavar="TEXT", callback=text, help=r"For `delimiter`; \n and \t are understood.")
     ] = None,
     threshold: Annotated[
         float | None, typer.Option(metavar="0..1", help="Least relevance of a hit, where scores are relevance.")
     ] = None,
     document_count: Annotated[int | None, typer.Option(metavar="N", help="Hits that a search returns.")] = None,
     fail_on_empty: Annotated[bool, typer.Option("--fail-on-empty", help="A file without text counts as failed.")] = False,
-    shard: Annotated[str | None, typer.Option(metavar="NAME", help="Which workers it belongs to.")] = None,
+    shard: Annotated[str | None, typer.Option(metavar="NAME", callback=text, help="Which workers it belongs to.")] = None,
     json: Json = False,
     debug: Debug = False,
 ) -> ExitCode:
@@ -158,7 +158,7 @@ def _record(base: Base) -> dict[str, str | None]:
         "search": base.mode,
         "embedder": base.embedder,
         "dimensions": str(base.dimensions or ""),
-        "chunks": f"{base.chunk_strategy}, {base.chunk_size} tokens, {base.chunk_overlap} shared",
+        "chunks": f"{base.chunk_strategy}, at most {base.chunk_size} tokens, {base.chunk_overlap} shared",
         "threshold": "" if base.threshold is None else str(base.threshold),
         "hits": str(base.document_count or ""),
         "empty files": "failed" if base.fail_on_empty else "",

@@ -11,7 +11,7 @@ import typer
 from knowledge.errors import ItemNotFound
 from knowledge.interfaces.cli.application import opened_service
 from knowledge.interfaces.cli.exits import ExitCode
-from knowledge.interfaces.cli.options import BaseName, Debug, Json, Timeout, Wait, example
+from knowledge.interfaces.cli.options import BaseName, Debug, Json, Timeout, Wait, example, text, texts
 from knowledge.interfaces.cli.output import Output, clock, counted, detail
 from knowledge.interfaces.cli.progress import describe, shown
 from knowledge.interfaces.cli.shapes import counts_object, item_object, item_page_object, waited_object
@@ -33,12 +33,12 @@ PAGE = 100  #: rows asked for at once when all roots are wanted: the most that t
 def add(
     base_name: BaseName,
     paths: Annotated[list[Path] | None, typer.Argument(metavar="PATH...", help="Files and directories.")] = None,
-    note: Annotated[str | None, typer.Option("--note", metavar="TEXT", help="Add this text as a note.")] = None,
+    note: Annotated[str | None, typer.Option("--note", metavar="TEXT", callback=text, help="Add this text as a note.")] = None,
     note_file: Annotated[
         Path | None,
         typer.Option("--note-file", metavar="FILE", allow_dash=True, help="Add this file's text as a note; - is stdin."),
     ] = None,
-    title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="Title of the note.")] = None,
+    title: Annotated[str | None, typer.Option("--title", metavar="TEXT", callback=text, help="Title of the note.")] = None,
     wait: Wait = False,
     timeout: Timeout = None,
     json: Json = False,
@@ -78,12 +78,16 @@ def add(
 @app.command("list", epilog=example("knowledge item list handbook --status failed"))
 def list_items(
     base_name: BaseName,
-    inside: Annotated[str | None, typer.Option("--in", metavar="ITEM", help="Only what is directly in this directory.")] = None,
+    inside: Annotated[
+        str | None, typer.Option("--in", metavar="ITEM", callback=text, help="Only what is directly in this directory.")
+    ] = None,
     roots: Annotated[bool, typer.Option("--roots", help="Only what was added itself, not what was found inside.")] = False,
     type_: Annotated[ItemType | None, typer.Option("--type", help="Only items of this type.")] = None,
     status: Annotated[ItemStatus | None, typer.Option("--status", help="Only items with this status.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=100, help="Rows of a page.")] = 20,
-    cursor: Annotated[str | None, typer.Option("--cursor", metavar="CURSOR", help="Go on where the last page ended.")] = None,
+    cursor: Annotated[
+        str | None, typer.Option("--cursor", metavar="CURSOR", callback=text, help="Go on where the last page ended.")
+    ] = None,
     json: Json = False,
     debug: Debug = False,
 ) -> ExitCode:
@@ -111,7 +115,9 @@ def list_items(
 
 @app.command("show", epilog=example("knowledge item show 01938c2e-7d1f-7a30-9b57-3d0c1f2a4b5c"))
 def show(
-    item_id: Annotated[str, typer.Argument(metavar="ITEM", help="Id of an item.")], json: Json = False, debug: Debug = False
+    item_id: Annotated[str, typer.Argument(metavar="ITEM", callback=text, help="Id of an item.")],
+    json: Json = False,
+    debug: Debug = False,
 ) -> ExitCode:
     """Show one item, and of a directory how far its files are."""
     with opened_service() as service:
@@ -137,7 +143,9 @@ def show(
 @app.command("delete", epilog=example("knowledge item delete handbook 01938c2e-7d1f-7a30-9b57-3d0c1f2a4b5c"))
 def delete(
     base_name: BaseName,
-    item_ids: Annotated[list[str] | None, typer.Argument(metavar="ITEM...", help="Ids of items, in any status.")] = None,
+    item_ids: Annotated[
+        list[str] | None, typer.Argument(metavar="ITEM...", callback=texts, help="Ids of items, in any status.")
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Every item of the base.")] = False,
     wait: Wait = False,
     timeout: Timeout = None,
@@ -187,12 +195,12 @@ def _path_input(path: Path) -> ItemInput:
     return DirectoryInput(path=path) if path.is_dir() else FileInput(path=path)
 
 
-def _notes(text: str | None, file: Path | None, title: str | None) -> Sequence[NoteInput]:
+def _notes(written: str | None, file: Path | None, title: str | None) -> Sequence[NoteInput]:
     from pydantic import ValidationError
 
-    if text is not None and file is not None:
+    if written is not None and file is not None:
         raise typer.BadParameter("give either --note or --note-file")
-    content = text if file is None else _content(file)
+    content = written if file is None else _content(file)
     if content is None:
         if title is not None:
             raise typer.BadParameter("--title belongs to --note or --note-file")

@@ -6,7 +6,7 @@ import typer
 
 from knowledge.interfaces.cli.application import opened_service
 from knowledge.interfaces.cli.exits import ExitCode
-from knowledge.interfaces.cli.options import Debug, Json, example
+from knowledge.interfaces.cli.options import Debug, Json, example, text
 from knowledge.interfaces.cli.output import Output, clock, detail
 from knowledge.interfaces.cli.shapes import job_object, job_page_object
 from knowledge.model.ids import JobId
@@ -17,7 +17,9 @@ app = typer.Typer(help="See what the workers do and did.", no_args_is_help=True)
 
 @app.command("list", epilog=example("knowledge jobs list --base handbook --status running"))
 def list_jobs(
-    base_name: Annotated[str | None, typer.Option("--base", metavar="BASE", help="Only jobs of this base.")] = None,
+    base_name: Annotated[
+        str | None, typer.Option("--base", metavar="BASE", callback=text, help="Only jobs of this base.")
+    ] = None,
     statuses: Annotated[
         list[JobStatus] | None, typer.Option("--status", help="Only jobs with this status; may be repeated.")
     ] = None,
@@ -48,7 +50,9 @@ def list_jobs(
 
 @app.command("show", epilog=example("knowledge jobs show 01938c2e-7d1f-7a30-9b57-3d0c1f2a4b5c"))
 def show(
-    job_id: Annotated[str, typer.Argument(metavar="JOB", help="Id of a job.")], json: Json = False, debug: Debug = False
+    job_id: Annotated[str, typer.Argument(metavar="JOB", callback=text, help="Id of a job.")],
+    json: Json = False,
+    debug: Debug = False,
 ) -> ExitCode:
     """Show one job: what it works on, who runs it, what became of it."""
     with opened_service() as service:

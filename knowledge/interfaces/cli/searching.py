@@ -1,12 +1,13 @@
 """knowledge search"""
 
+from collections.abc import Sequence
 from typing import Annotated, Final
 
 import typer
 
 from knowledge.interfaces.cli.application import opened_service
 from knowledge.interfaces.cli.exits import ExitCode
-from knowledge.interfaces.cli.options import BaseName, Debug, Json, example
+from knowledge.interfaces.cli.options import BaseName, Debug, Json, example, text
 from knowledge.interfaces.cli.output import Output, counted
 from knowledge.interfaces.cli.printable import one_line
 from knowledge.interfaces.cli.shapes import answer_object
@@ -14,12 +15,12 @@ from knowledge.interfaces.cli.snippet import snippet, terms
 from knowledge.model.results import SearchAnswer, SearchHit
 
 EXAMPLE: Final = example('knowledge search handbook "who may climb the tower"')
-SNIPPET_CHARACTERS: Final = 240
+SNIPPET_COLUMNS: Final = 240  #: about three lines of a terminal; a Chinese character takes two
 
 
 def search(
     base_name: BaseName,
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="A question or words; any language.")],
+    query: Annotated[str, typer.Argument(metavar="QUERY", callback=text, help="A question or words; any language.")],
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Most hits to return.")] = None,
     json: Json = False,
     debug: Debug = False,
@@ -39,8 +40,16 @@ def _print_hits(out: Output, answer: SearchAnswer, query: str) -> None:
     wanted = terms(query)
     for hit in answer.hits:
         out.styled(_where(hit), "bold")
-        out.styled(snippet(one_line(hit.text), wanted, length=SNIPPET_CHARACTERS), "", words=wanted, indent=3)
+        out.styled(_passage(hit.text, wanted), "", words=wanted, indent=3)
         out.line()
+
+
+def _passage(passage: str, wanted: Sequence[str]) -> str:
+    from rich.cells import cell_len
+
+    line = one_line(passage)
+    columns = cell_len(line)
+    return snippet(line, wanted, length=SNIPPET_COLUMNS * len(line) // columns if columns else SNIPPET_COLUMNS)
 
 
 def _where(hit: SearchHit) -> str:

@@ -95,11 +95,15 @@ def test_the_command_line_sees_only_the_service_and_its_vocabulary():
         ["item", "delete", "x", "i", "--all"],
         ["item", "list", "x", "--limit", "0"],
         ["item", "list", "x", "--status", "happy"],
+        ["base", "show", "caf\udce9"],
+        ["search", "x", "caf\udce9"],
+        ["item", "add", "x", "--note", "caf\udce9"],
+        ["item", "delete", "x", "caf\udce9"],
         ["search", "x"],
         ["search", "x", "q", "--limit", "0"],
         ["jobs", "list", "--status", "happy"],
     ],
-    ids=" ".join,
+    ids=lambda arguments: ascii(" ".join(arguments)),
 )
 def test_wrong_usage_is_code_2_without_a_traceback(arguments, capsys):
     """What is wrong with the command line itself is said with the command's usage, before anything is opened."""
