@@ -72,7 +72,7 @@ class SqliteIndexStore:
 
     def lexical(self, query: str, limit: int) -> list[LaneHit]:
         with self._snapshot() as connection:
-            found = lexical.search(connection, self._memory().frequent, query, limit)
+            found = lexical.search(connection, self._memory().term_counts, query, limit)
             return passages.hits(connection, found, limit)
 
     def nearest(self, vector: Vector, limit: int) -> list[LaneHit]:
@@ -159,7 +159,7 @@ class _Memory:
     """What a process remembers of a base between calls. Only `codes` is used under a lock."""
 
     def __init__(self, dimensions: int | None) -> None:
-        self.frequent = lexical.FrequentTerms()
+        self.term_counts = lexical.TermCounts()
         self._lock = threading.Lock()
         self._cache = CodeCache(dimensions) if dimensions is not None else None
 
