@@ -6,11 +6,16 @@ KnowledgeError                      500  knowledge_error
 │   ├── UnsafePath                  422  unsafe_path
 │   ├── PathNotFound                422  path_not_found
 │   ├── PathUnreadable              422  path_unreadable
+│   ├── SourcesMissing              422  sources_missing
+│   ├── SourcesUnverifiable         422  sources_unverifiable
+│   ├── ItemsUnfinished             422  items_unfinished
+│   ├── BundleUnreadable            422  bundle_unreadable
 │   └── BaseFailed                  422  base_failed
 ├── NotFound                        404  not_found
 │   ├── BaseNotFound                404  base_not_found
 │   ├── ItemNotFound                404  item_not_found
 │   ├── ItemNotInBase               404  item_not_in_base
+│   ├── GroupNotFound               404  group_not_found
 │   ├── JobNotFound                 404  job_not_found
 │   └── ModelNotFound               404  model_not_found
 ├── InvalidOperation                400  invalid_operation
@@ -104,6 +109,30 @@ class PathUnreadable(InvalidInput):
     code = "path_unreadable"
 
 
+class SourcesMissing(InvalidInput):
+    """Some sources are gone; delete these items, or add them again from where they are now."""
+
+    code = "sources_missing"
+
+
+class SourcesUnverifiable(InvalidInput):
+    """Some sources cannot be reached now; try again later."""
+
+    code = "sources_unverifiable"
+
+
+class ItemsUnfinished(InvalidInput):
+    """Some of these items are being worked on; wait until they are completed or failed."""
+
+    code = "items_unfinished"
+
+
+class BundleUnreadable(InvalidInput):
+    """This file is not a bundle of a base."""
+
+    code = "bundle_unreadable"
+
+
 class BaseFailed(InvalidInput):
     """This base has failed; restore it into a new base first."""
 
@@ -133,6 +162,12 @@ class ItemNotInBase(NotFound):
     """One of these items is not in this base."""
 
     code = "item_not_in_base"
+
+
+class GroupNotFound(NotFound):
+    """There is no group with this id."""
+
+    code = "group_not_found"
 
 
 class JobNotFound(NotFound):

@@ -1,16 +1,18 @@
 """Base rows: what exists, what may run, what is being removed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Row, func, or_, select, update
+from sqlalchemy import ColumnElement, Row, and_, exists, func, or_, select, update
 
+from knowledge.catalog import cursor, groups
 from knowledge.catalog.rows import BASE, ITEM
 from knowledge.db.columns import utc_now
 from knowledge.db.engine import Tx
 from knowledge.errors import BaseFailed, BaseNotFound, InvalidInput
 from knowledge.model.ids import BaseId, new_base_id
-from knowledge.model.inputs import BaseInput
+from knowledge.model.inputs import BaseInput, BaseQuery
+from knowledge.model.results import BasePage
 from knowledge.model.status import BaseStatus, ItemStatus
 from knowledge.model.views import Base
 
@@ -18,12 +20,16 @@ from knowledge.model.views import Base
 def insert(tx: Tx, wanted: BaseInput, dimensions: int | None) -> Base:
     now = utc_now()
     base_id = new_base_id()
-    values = wanted.model_dump(exclude={"embedder"})
+    if wanted.group_id:
+        groups.require(tx, wanted.group_id)
+    values = wanted.model_dump(exclude={"embedder", "rerank_model", "file_processor"})
     tx.execute(
         BASE.insert().values(
             id=base_id,
             status=BaseStatus.COMPLETED,
             embedding_model_id=wanted.embedder,
+            rerank_model_id=wanted.rerank_model,
+            file_processor_id=wanted.file_processor,
             dimensions=dimensions,
             created_at=now,
             updated_at=now,
@@ -79,6 +85,48 @@ def require_runnable(tx: Tx, base_id: BaseId) -> Base:
     return base
 
 
+def page(tx: Tx, query: BaseQuery) -> BasePage:
+    """One page of bases, ties by id in the same direction."""
+    conditions: list[ColumnElement[bool]] = []
+    if not query.include_deleting:
+        conditions.append(BASE.c.deleting_at.is_(None))
+    if query.search and query.search.strip():
+        conditions.append(func.lower(BASE.c.name).contains(query.search.strip().lower(), autoescape=True))
+    if query.group_id is not None:
+        conditions.append(BASE.c.group_id == query.group_id)
+    if query.updated_from is not None:
+        conditions.append(BASE.c.updated_at >= query.updated_from)
+    total = tx.scalar(select(func.count()).select_from(BASE).where(*conditions)) or 0
+    key = BASE.c[query.sort_by]
+    is_descending = query.sort_order == "desc"
+    order = (key.desc(), BASE.c.id.desc()) if is_descending else (key, BASE.c.id)
+    statement = _select().where(*conditions).order_by(*order).limit(query.limit + 1)
+    if (after := cursor.read(query.cursor, 2)) is not None:
+        edge = after[0] if query.sort_by == "name" else cursor.instant(after[0])
+        if edge is not None:
+            beyond = (key < edge, BASE.c.id < after[1]) if is_descending else (key > edge, BASE.c.id > after[1])
+            statement = statement.where(or_(beyond[0], and_(key == edge, beyond[1])))
+    found = [_view(row) for row in tx.execute(statement)]
+    shown = found[: query.limit]
+    following = None
+    if len(found) > query.limit:
+        last = shown[-1]
+        edges = {"name": last.name, "created_at": last.created_at, "updated_at": last.updated_at}
+        following = cursor.write(edges[query.sort_by], last.id)
+    return BasePage(shown, total, following)
+
+
+def change(tx: Tx, base_id: BaseId, values: Mapping[str, object]) -> Base:
+    """Write columns that a flow has checked."""
+    tx.execute(update(BASE).where(BASE.c.id == base_id).values(**values, updated_at=utc_now()))
+    return get(tx, base_id)
+
+
+def has_visible_items(tx: Tx, base_id: BaseId) -> bool:
+    visible = exists().where(ITEM.c.base_id == base_id, ITEM.c.status != ItemStatus.DELETING)
+    return bool(tx.scalar(select(visible)))
+
+
 def shard_of(tx: Tx, base_id: BaseId) -> str:
     shard: str | None = tx.scalar(select(BASE.c.shard).where(BASE.c.id == base_id))
     if shard is None:
@@ -131,6 +179,9 @@ def _view(row: Row[Any]) -> Base:
         document_count=row.document_count,
         fail_on_empty=row.fail_on_empty,
         shard=row.shard,
+        group_id=row.group_id,
+        rerank_model=row.rerank_model_id,
+        file_processor=row.file_processor_id,
         created_at=row.created_at,
         updated_at=row.updated_at,
         deleting_at=row.deleting_at,

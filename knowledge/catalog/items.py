@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Row, Select, and_, case, func, or_, select, update
 
-from knowledge.catalog.rows import BASE, ITEM
+from knowledge.catalog.rows import BASE, ITEM, PATH
 from knowledge.db.columns import utc_now
 from knowledge.db.engine import Tx
 from knowledge.db.sql import id_set
@@ -107,6 +107,23 @@ def below(tx: Tx, base_id: BaseId, prefix: str) -> dict[str, Item]:
         )
     )
     return {row.source: view(row) for row in rows}
+
+
+def roots_at(tx: Tx, base_id: BaseId, names: Collection[str]) -> list[Item]:
+    """Visible roots that hold one of these top-level names, given folded."""
+    holders = select(PATH.c.item_id).where(PATH.c.base_id == base_id, PATH.c.folded.in_(id_set(names)))
+    rows = tx.execute(select(ITEM).where(ITEM.c.base_id == base_id, ITEM.c.id.in_(holders), ITEM.c.group_id.is_(None), _VISIBLE))
+    return [view(row) for row in rows]
+
+
+def roots(tx: Tx, base_id: BaseId) -> list[Item]:
+    """Every visible root, oldest first."""
+    rows = tx.execute(
+        select(ITEM)
+        .where(ITEM.c.base_id == base_id, ITEM.c.group_id.is_(None), _VISIBLE)
+        .order_by(ITEM.c.created_at, ITEM.c.id)
+    )
+    return [view(row) for row in rows]
 
 
 def set_path(tx: Tx, item_id: ItemId, relative_path: str) -> None:

@@ -243,6 +243,7 @@ class KnowledgeJob(_Row, table=True):
     owner_started: float | None = Field(default=None, sa_column=Column(Float))
     error: str | None = None
     error_detail: dict[str, Any] = Field(default_factory=dict, sa_column=Column(JSON, nullable=False))
+    input: dict[str, Any] = Field(default_factory=dict, sa_column=Column(JSON, nullable=False, server_default="{}"))
     progress: dict[str, Any] = Field(default_factory=dict, sa_column=Column(JSON, nullable=False))
     created_at: datetime = _instant()
     updated_at: datetime = _instant()
@@ -296,11 +297,27 @@ class KnowledgeSpend(_Row, table=True):
     created_at: datetime = _instant()
 
 
+class KnowledgeRequest(_Row, table=True):
+    """An add that named itself, so that sending it twice adds once."""
+
+    __tablename__ = "knowledge_request"
+    __table_args__ = (
+        ForeignKeyConstraint(["base_id"], ["knowledge_base.id"], name="fk_request_base", ondelete="CASCADE"),
+        Index("ix_request_created", "created_at"),
+    )
+
+    base_id: str = Field(primary_key=True)
+    key_hash: str = Field(primary_key=True)
+    item_ids: list[str] = Field(sa_column=Column(JSON, nullable=False))
+    created_at: datetime = _instant()
+
+
 def _table(row: type[_Row]) -> Table:
     return cast(Table, row.__table__)  # type: ignore[attr-defined]  # SQLModel adds it when table=True
 
 
 METADATA = _Row.metadata
+GROUP = _table(KnowledgeGroup)
 BASE = _table(KnowledgeBase)
 ITEM = _table(KnowledgeItem)
 PATH = _table(KnowledgePath)
@@ -308,3 +325,4 @@ JOB = _table(KnowledgeJob)
 JOB_ITEM = _table(KnowledgeJobItem)
 WORKER = _table(KnowledgeWorker)
 SPEND = _table(KnowledgeSpend)
+REQUEST = _table(KnowledgeRequest)

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from sqlalchemy import CTE, func, or_, select
+from sqlalchemy import CTE, exists, func, or_, select
 
 from knowledge.catalog.items import view
 from knowledge.catalog.rows import ITEM
@@ -12,7 +12,7 @@ from knowledge.db.sql import id_set
 from knowledge.errors import ItemNotFound, ItemNotInBase
 from knowledge.model.ids import BaseId, ItemId
 from knowledge.model.results import StatusCounts
-from knowledge.model.status import ACTIVE, CHILD_FAILED, ItemStatus, ItemType
+from knowledge.model.status import ACTIVE, CHILD_FAILED, INDEXING_INTERRUPTED, TERMINAL, ItemStatus, ItemType
 from knowledge.model.views import Item
 
 
@@ -75,6 +75,28 @@ def unfinished_leaves(tx: Tx, base_id: BaseId) -> tuple[int, int]:
     busy = (ITEM.c.base_id == base_id) & ITEM.c.status.in_(ACTIVE) & (ITEM.c.type != ItemType.DIRECTORY)
     row = tx.execute(select(func.count(), func.count(ITEM.c.chunk_count)).select_from(ITEM).where(busy)).one()
     return row[0] - row[1], row[1]
+
+
+def any_deleting(tx: Tx, base_id: BaseId, roots: Sequence[ItemId]) -> bool:
+    below = select(subtree(base_id, roots).c.id)
+    return bool(tx.scalar(select(exists().where(ITEM.c.id.in_(below), ITEM.c.status == ItemStatus.DELETING))))
+
+
+def unsettled(tx: Tx, base_id: BaseId, roots: Sequence[ItemId], *, limit: int = 100) -> list[ItemId]:
+    """Rows of these subtrees that are neither completed nor failed."""
+    below = select(subtree(base_id, roots).c.id)
+    rows = tx.scalars(select(ITEM.c.id).where(ITEM.c.id.in_(below), ITEM.c.status.not_in(TERMINAL)).limit(limit))
+    return [ItemId(row) for row in rows]
+
+
+def interrupted(tx: Tx, base_id: BaseId) -> list[ItemId]:
+    """What an interruption left failed, outermost only."""
+    rows = tx.scalars(
+        select(ITEM.c.id).where(
+            ITEM.c.base_id == base_id, ITEM.c.status == ItemStatus.FAILED, ITEM.c.error == INDEXING_INTERRUPTED
+        )
+    )
+    return outermost(tx, base_id, [ItemId(row) for row in rows])
 
 
 def failures(tx: Tx, base_id: BaseId, roots: Sequence[ItemId] | None, *, limit: int) -> Sequence[Item]:

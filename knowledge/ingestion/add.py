@@ -4,26 +4,31 @@ Bytes are copied beside raw/ first. Then, under the base lock, one durable trans
 bytes are renamed into place inside it; a failure leaves neither rows nor files.
 """
 
-import os
 from collections.abc import Sequence
-from pathlib import Path
 
-from knowledge.catalog import bases, items, jobs, paths
+from knowledge.catalog import bases, items, jobs, paths, requests
 from knowledge.db.engine import Tx
-from knowledge.errors import InvalidInput, PathNotFound, PathUnreadable
+from knowledge.errors import InvalidInput
 from knowledge.files.store import Staged
+from knowledge.ingestion import conflicts
+from knowledge.ingestion.incoming import Incoming, check
+from knowledge.ingestion.replace import make_room, stop_those_in_the_way
 from knowledge.model.ids import BaseId, ItemId, new_item_id
-from knowledge.model.inputs import DirectoryInput, FileInput, ItemInput, NoteInput
+from knowledge.model.inputs import ItemInput, Strategy
 from knowledge.model.jobs import JobSpec
-from knowledge.model.names import safe_name
-from knowledge.model.results import AddReceipt
-from knowledge.model.status import ItemStatus, ItemType
-from knowledge.model.views import Base
-from knowledge.pipeline.sources.directory import shown
+from knowledge.model.results import AddReceipt, Conflict
+from knowledge.model.status import ItemType
 from knowledge.runtime import Runtime
 
 
-def add_items(rt: Runtime, base_id: BaseId, inputs: Sequence[ItemInput]) -> AddReceipt:
+def add_items(
+    rt: Runtime,
+    base_id: BaseId,
+    inputs: Sequence[ItemInput],
+    *,
+    strategy: Strategy = Strategy.RENAME,
+    idempotency_key: str | None = None,
+) -> AddReceipt:
     """See `KnowledgeService.add_items`.
 
     Raises:
@@ -34,93 +39,101 @@ def add_items(rt: Runtime, base_id: BaseId, inputs: Sequence[ItemInput]) -> AddR
         raise InvalidInput("There is nothing to add.")
     with rt.db.read() as tx:
         base = bases.require_runnable(tx, base_id)
+        done = requests.find(tx, base_id, idempotency_key)
+    if done is not None:
+        return _receipt(rt, base_id, done)
     rt.require_embedder(base)
     for one in inputs:
-        _check(rt, one)
+        check(rt, one)
+    return admit(rt, base_id, [Incoming.of(one) for one in inputs], strategy=strategy, idempotency_key=idempotency_key)
+
+
+def admit(
+    rt: Runtime,
+    base_id: BaseId,
+    incoming: Sequence[Incoming],
+    *,
+    strategy: Strategy = Strategy.RENAME,
+    idempotency_key: str | None = None,
+) -> AddReceipt:
+    """Take in what has been checked."""
+    if strategy is Strategy.REPLACE:
+        incoming = conflicts.last_of_each(incoming)
+        stop_those_in_the_way(rt, base_id, incoming)
+    elif strategy is Strategy.DETECT and (found := _conflicts(rt, base_id, incoming)):
+        return AddReceipt(base_id, [], published=True, conflicts=found)
     staged: dict[int, Staged] = {}
     try:
-        for position, one in enumerate(inputs):
-            if isinstance(one, FileInput):
-                staged[position] = rt.files.stage_file(base_id, one.path.absolute())
-        accepted = _admit(rt, base_id, inputs, staged)
+        for position, one in enumerate(incoming):
+            if one.bytes_at is not None:
+                staged[position] = rt.files.stage_file(base_id, one.bytes_at)
+            elif one.text is not None:
+                staged[position] = rt.files.stage_text(base_id, one.text)
+        with rt.locks.base(base_id):
+            if strategy is Strategy.REPLACE:
+                make_room(rt, base_id, incoming)
+            elif strategy is Strategy.DETECT and (found := _conflicts(rt, base_id, incoming)):
+                return AddReceipt(base_id, [], published=True, conflicts=found)
+            accepted = _commit(rt, base_id, incoming, staged, idempotency_key)
     finally:
         rt.files.discard(staged.values())  # what was published is no longer there
+    return _receipt(rt, base_id, accepted)
+
+
+def _conflicts(rt: Runtime, base_id: BaseId, incoming: Sequence[Incoming]) -> list[Conflict]:
+    with rt.db.read() as tx:
+        return conflicts.report(tx, base_id, incoming)
+
+
+def _commit(
+    rt: Runtime, base_id: BaseId, incoming: Sequence[Incoming], staged: dict[int, Staged], idempotency_key: str | None
+) -> list[ItemId]:
+    ids = [new_item_id() for _ in incoming]
+    placed: list[str] = []
+    try:
+        with rt.db.write(durable=True) as tx:
+            base = bases.require_runnable(tx, base_id)
+            done = requests.find(tx, base_id, idempotency_key)  # the same request may have been faster
+            if done is not None:
+                return done
+            items.insert(tx, base_id, [_row(item_id, one) for item_id, one in zip(ids, incoming, strict=True)])
+            for position, (item_id, one) in enumerate(zip(ids, incoming, strict=True)):
+                path = _free_path(rt, tx, base_id, item_id, one)
+                items.set_path(tx, item_id, path)
+                if position in staged:
+                    placed.append(path)
+                    rt.files.publish(staged[position], path)
+            if placed:
+                rt.files.sync(base_id, placed)
+            specs = [_job(base_id, item_id, one) for item_id, one in zip(ids, incoming, strict=True)]
+            jobs.enqueue_all(tx, specs, shard=base.shard)
+            requests.keep(tx, base_id, idempotency_key, ids)
+    except BaseException:
+        rt.files.remove(base_id, placed)
+        raise
+    return ids
+
+
+def _receipt(rt: Runtime, base_id: BaseId, accepted: Sequence[ItemId]) -> AddReceipt:
     published = rt.dispatch.publish_due(base_id)
     with rt.db.read() as tx:
         found = items.visible(tx, base_id, accepted)
     return AddReceipt(base_id, [found[item_id] for item_id in accepted if item_id in found], published)
 
 
-def _check(rt: Runtime, one: ItemInput) -> None:
-    """Refuse what can be seen to fail, before anything is copied."""
-    if isinstance(one, NoteInput):
-        return
-    path = one.path.absolute()
-    label = shown(str(path))
-    try:
-        is_kind = path.is_file() if isinstance(one, FileInput) else path.is_dir()
-        if not is_kind and not path.exists():
-            raise PathNotFound(path=label)
-    except OSError as error:  # a name too long, a loop of links, no right to look
-        raise PathUnreadable(path=label, reason=os.strerror(error.errno or 0)) from error
-    except ValueError as error:  # a NUL in the name
-        raise PathNotFound(path=label) from error
-    if not is_kind:
-        raise InvalidInput(f"This is not a {one.type}.", path=label)
-    if isinstance(one, DirectoryInput):
-        if not os.access(path, os.R_OK | os.X_OK):
-            raise PathUnreadable(path=label)
-        return
-    if not os.access(path, os.R_OK):
-        raise PathUnreadable(path=label)
-    if rt.files.holds(path):
-        raise InvalidInput("This file belongs to a base already.", path=label)
-    rt.readers.require_reader(path, path.name)
+def _row(item_id: ItemId, one: Incoming) -> items.NewItem:
+    return items.NewItem(item_id, one.type, one.source, one.status, data=one.data)
 
 
-def _admit(rt: Runtime, base_id: BaseId, inputs: Sequence[ItemInput], staged: dict[int, Staged]) -> list[ItemId]:
-    ids = [new_item_id() for _ in inputs]
-    placed: list[str] = []
-    with rt.locks.base(base_id):
-        try:
-            with rt.db.write(durable=True) as tx:
-                base = bases.require_runnable(tx, base_id)
-                items.insert(tx, base_id, [_row(item_id, one) for item_id, one in zip(ids, inputs, strict=True)])
-                for position, bytes_ in staged.items():
-                    path = _free_path(rt, tx, base, ids[position], Path(inputs[position].path).name)  # type: ignore[union-attr]  # only files are staged
-                    placed.append(path)
-                    rt.files.publish(bytes_, path)
-                    items.set_path(tx, ids[position], path)
-                if placed:
-                    rt.files.sync(base_id, placed)
-                jobs.enqueue_all(
-                    tx, [_job(base_id, item_id, one) for item_id, one in zip(ids, inputs, strict=True)], shard=base.shard
-                )
-        except BaseException:
-            rt.files.remove(base_id, placed)
-            raise
-    return ids
-
-
-def _row(item_id: ItemId, one: ItemInput) -> items.NewItem:
-    match one:
-        case FileInput():
-            return items.NewItem(item_id, ItemType.FILE, shown(str(one.path.absolute())), ItemStatus.PROCESSING)
-        case DirectoryInput():
-            return items.NewItem(item_id, ItemType.DIRECTORY, shown(str(one.path.absolute())), ItemStatus.PREPARING)
-        case NoteInput():
-            return items.NewItem(item_id, ItemType.NOTE, one.source, ItemStatus.PROCESSING, data={"content": one.content})
-
-
-def _job(base_id: BaseId, item_id: ItemId, one: ItemInput) -> JobSpec:
-    if isinstance(one, DirectoryInput):
+def _job(base_id: BaseId, item_id: ItemId, one: Incoming) -> JobSpec:
+    if one.type is ItemType.DIRECTORY:
         return JobSpec.prepare_root(base_id, item_id)
     return JobSpec.index_documents(base_id, item_id)
 
 
-def _free_path(rt: Runtime, tx: Tx, base: Base, item_id: ItemId, name: str) -> str:
+def _free_path(rt: Runtime, tx: Tx, base_id: BaseId, item_id: ItemId, one: Incoming) -> str:
     """A reserved name that the disk does not hold either; a leftover of a crash is stepped over, the sweep removes it."""
-    path = paths.reserve(tx, base.id, item_id, safe_name(name))
-    while rt.files.exists(base.id, path):
-        path = paths.reserve(tx, base.id, item_id, safe_name(name))
+    path = paths.reserve(tx, base_id, item_id, one.name, directory=one.type is ItemType.DIRECTORY)
+    while rt.files.exists(base_id, path):
+        path = paths.reserve(tx, base_id, item_id, one.name, directory=one.type is ItemType.DIRECTORY)
     return path

@@ -1,10 +1,9 @@
-"""knowledge.index-documents: capture, read, cut and embed one leaf, then replace its material."""
+"""knowledge.index-documents: read, cut and embed one leaf, then replace its material."""
 
 from collections.abc import Mapping
 
 from knowledge.catalog import bases, items, jobs, spend, status
 from knowledge.errors import NoTextExtracted
-from knowledge.ingestion.capture import captured
 from knowledge.ingestion.run import PutBack, Run
 from knowledge.model.documents import Chunking, EmbeddingUse, Material, ReadResult, Vector
 from knowledge.model.status import ItemStatus, ItemType, Notice
@@ -18,8 +17,6 @@ from knowledge.runtime import Runtime
 
 def run(rt: Runtime, run: Run) -> None:
     item, base = _begin(rt, run)
-    if item is not None:
-        item = captured(rt, run, item)
     if item is None or base is None:
         return _nothing_to_do(rt, run)
     run.tell("reading")
@@ -56,7 +53,7 @@ def _nothing_to_do(rt: Runtime, run: Run) -> None:
 
 def _read(rt: Runtime, run: Run, item: Item) -> ReadResult:
     path = item.indexed_path or item.relative_path
-    assert path is not None  # a file has its copy since it was added, a note since it was captured
+    assert path is not None  # a file has its copy since it was added, a note its snapshot
     if item.type is ItemType.FILE:
         with rt.files.local(item.base_id, path) as stored:
             return rt.readers.read(stored, item.title, run.checkpoint)

@@ -13,14 +13,18 @@ from knowledge.model.views import Base, Item
 from knowledge.runtime import Runtime
 
 
-def purge(rt: Runtime, job: Job, base: Base, gone: Sequence[Item]) -> None:
+def purge(rt: Runtime, job: Job | None, base: Base, gone: Sequence[Item]) -> None:
     """Remove these rows and everything they own. The base lock must be held.
+
+    Args:
+        job: whose run this is part of; proved before each change. None for a caller that has no job.
 
     Raises:
         LeaseLost, CancelRequested, IndexFault, StorageFailed, DatabaseBusy: what was done stays done.
     """
-    with rt.db.read() as tx:
-        jobs.require_ours(tx, job)
+    if job is not None:
+        with rt.db.read() as tx:
+            jobs.require_ours(tx, job)
     leaves = [item for item in gone if item.type is not ItemType.DIRECTORY]
     if leaves and rt.indexes.exists(base.id):
         rt.index(base).delete_materials([item.id for item in leaves])
@@ -29,7 +33,8 @@ def purge(rt: Runtime, job: Job, base: Base, gone: Sequence[Item]) -> None:
     rt.files.remove(base.id, files, trees)
     ids = [item.id for item in gone]
     with rt.db.write() as tx:
-        jobs.require_ours(tx, job)
+        if job is not None:
+            jobs.require_ours(tx, job)
         items.remove(tx, base.id, ids)
         status.reconcile(tx, base.id, {item.group_id for item in gone} - set(ids))
 

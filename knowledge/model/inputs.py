@@ -1,5 +1,7 @@
 """What callers hand in. Strict: unknown fields are refused, text is trimmed, blank text is refused."""
 
+from datetime import datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -19,6 +21,9 @@ class BaseInput(_Input):
 
     name: NonBlank
     embedder: NonBlank | None = None
+    group_id: NonBlank | None = None
+    rerank_model: NonBlank | None = None
+    file_processor: NonBlank | None = None
     chunk_size: int = Field(default=1024, gt=0)
     chunk_overlap: int = Field(default=200, ge=0)
     chunk_strategy: Literal["structured", "delimiter"] = "structured"
@@ -35,6 +40,62 @@ class BaseInput(_Input):
         if self.chunk_strategy == "delimiter" and not self.chunk_separator:
             raise ValueError("chunk_separator must not be empty with the delimiter strategy")
         return self
+
+
+class BasePatch(_Input):
+    """Changes to a base; a field that is not given stays as it is.
+
+    None clears `group_id`, `rerank_model` and `file_processor`. `embedder` may change only while the base has no item;
+    its dimensions follow from its declaration. `threshold` and `document_count` can be changed, not cleared.
+    """
+
+    name: NonBlank | None = None
+    group_id: NonBlank | None = None
+    embedder: NonBlank | None = None
+    rerank_model: NonBlank | None = None
+    file_processor: NonBlank | None = None
+    chunk_size: int | None = Field(default=None, gt=0)
+    chunk_overlap: int | None = Field(default=None, ge=0)
+    chunk_strategy: Literal["structured", "delimiter"] | None = None
+    chunk_separator: str | None = None
+    threshold: float | None = Field(default=None, ge=0, le=1)
+    document_count: int | None = Field(default=None, gt=0)
+    fail_on_empty: bool | None = None
+
+    @model_validator(mode="after")
+    def _only_some_are_cleared(self) -> "BasePatch":
+        clearable = {"group_id", "embedder", "rerank_model", "file_processor"}
+        nulls = sorted(name for name in self.model_fields_set - clearable if getattr(self, name) is None)
+        if nulls:
+            raise ValueError(f"{', '.join(nulls)} cannot be cleared")
+        return self
+
+    def changes(self) -> dict[str, object]:
+        """The given fields only."""
+        return {name: getattr(self, name) for name in self.model_fields_set}
+
+
+class BaseQuery(_Input):
+    """Which bases to list, and how. `cursor` comes from the page before."""
+
+    search: str | None = None
+    """Part of the name, in any case."""
+    group_id: str | None = None
+    updated_from: datetime | None = None
+    """Not changed before this; inclusive."""
+    sort_by: Literal["created_at", "updated_at", "name"] = "created_at"
+    sort_order: Literal["asc", "desc"] = "desc"
+    limit: int = Field(default=20, ge=1, le=100)
+    cursor: str | None = None
+    include_deleting: bool = False
+
+
+class Strategy(StrEnum):
+    """What an add does about roots of the same type and name."""
+
+    RENAME = "rename"  #: add all; a taken name gets a number
+    DETECT = "detect"  #: any conflict: nothing is added, the conflicts are told
+    REPLACE = "replace"  #: purge the old ones first, so that the new one gets the plain name
 
 
 class FileInput(_Input):

@@ -1,7 +1,7 @@
 """The five jobs: what they are called, where they run, and what happens to lost ones."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -76,14 +76,21 @@ class JobSpec:
     item_ids: Sequence[ItemId]
     parent_id: JobId | None = None
     priority: int = 0
+    input: Mapping[str, object] = field(default_factory=dict)
 
     @classmethod
-    def prepare_root(cls, base_id: BaseId, item_id: ItemId) -> "JobSpec":
-        return cls(JobType.PREPARE_ROOT, base_id, (item_id,))
+    def prepare_root(
+        cls, base_id: BaseId, item_id: ItemId, parent_id: JobId | None = None, *, allow_empty: bool = False
+    ) -> "JobSpec":
+        return cls(JobType.PREPARE_ROOT, base_id, (item_id,), parent_id, input={"allow_empty": allow_empty})
 
     @classmethod
     def index_documents(cls, base_id: BaseId, item_id: ItemId, parent_id: JobId | None = None) -> "JobSpec":
         return cls(JobType.INDEX_DOCUMENTS, base_id, (item_id,), parent_id)
+
+    @classmethod
+    def reindex_subtree(cls, base_id: BaseId, root_ids: Iterable[ItemId], *, allow_empty: bool = False) -> "JobSpec":
+        return cls(JobType.REINDEX_SUBTREE, base_id, tuple(sorted(root_ids)), input={"allow_empty": allow_empty})
 
     @classmethod
     def delete_subtree(cls, base_id: BaseId, root_ids: Iterable[ItemId]) -> "JobSpec":
@@ -124,6 +131,7 @@ class Job:
     attempt: int  #: executions that ended in an error
     losses: int  #: executions whose process was lost
     publishes: int  #: messages sent for it
+    parent_id: JobId | None  #: the job that enqueued it
     scheduled_at: datetime
     created_at: datetime
     started_at: datetime | None = None
@@ -133,6 +141,7 @@ class Job:
     cancel_requested_at: datetime | None = None
     run_token: str | None = None
     owner: Owner | None = None
+    input: dict[str, object] = field(default_factory=dict)
     error: str | None = None
     error_detail: dict[str, object] = field(default_factory=dict)
     progress: dict[str, object] = field(default_factory=dict)

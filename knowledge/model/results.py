@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from knowledge.model.ids import BaseId, ItemId
+from knowledge.model.ids import BaseId, ItemId, JobId
 from knowledge.model.jobs import Job
-from knowledge.model.status import ACTIVE, ItemStatus
-from knowledge.model.views import Item
+from knowledge.model.status import ACTIVE, ItemStatus, ItemType
+from knowledge.model.views import Base, Item
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,34 @@ class AddReceipt:
     base_id: BaseId
     items: Sequence[Item]
     published: bool  #: False: the broker does not answer; the jobs wait in the ledger and are sent when it is back
+    conflicts: Sequence[Conflict] = ()  #: with `detect`: what is in the way; then nothing was added
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A root of this type and name is there already, or twice in the call."""
+
+    type: ItemType
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReindexReceipt:
+    """The outermost roots that will be acquired again; their statuses have not changed yet."""
+
+    base_id: BaseId
+    root_ids: Sequence[ItemId]
+    job_id: JobId | None  #: None if nothing was chosen
+    published: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreReceipt:
+    """A new base that fetches its items from an old one."""
+
+    base: Base
+    items: Sequence[Item]
+    skipped_missing_sources: int  #: roots whose source is gone
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +87,58 @@ class ItemPage:
     items: Sequence[Item]
     total: int
     next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class BasePage:
+    bases: Sequence[Base]
+    total: int
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A name that bases are shown under."""
+
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One search unit of an item, in the order of its text."""
+
+    id: str
+    item_id: ItemId
+    content: str
+    item_type: ItemType
+    item_status: ItemStatus
+    source: str
+    chunk_index: int
+    char_start: int
+    char_end: int
+    page: int | None
+    token_count: int  #: estimated
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """The beginning of an item's text, as it is searched."""
+
+    item_id: ItemId
+    text: str
+    total_characters: int
+    truncated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """What explains an item's status."""
+
+    item: Item
+    job: Job | None  #: the active job, else the last one
+    explanation: str  #: one sentence
+    owner_alive: bool | None  #: of a running job on this host or one with a heartbeat; None if that cannot be told
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,9 @@ class Base:
     document_count: int | None
     fail_on_empty: bool
     shard: str
+    group_id: str | None
+    rerank_model: str | None
+    file_processor: str | None
     created_at: datetime
     updated_at: datetime
     deleting_at: datetime | None = None

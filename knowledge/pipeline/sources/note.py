@@ -1,8 +1,10 @@
 """A note: text that somebody typed, kept as a Markdown snapshot."""
 
+from datetime import datetime
 from typing import Final
 
 from knowledge.model.names import safe_name
+from knowledge.pipeline.sources.snapshot import Frontmatter, serialise
 
 STEM_CHARACTERS: Final = 80
 FALLBACK: Final = "note"
@@ -16,6 +18,11 @@ def title(source: str) -> str:
 def stem(source: str) -> str:
     """What a note's snapshot is called, without extension: its title cut to 80 characters and made safe, else `note`."""
     return safe_name(title(source)[:STEM_CHARACTERS].strip(), fallback=FALLBACK)
+
+
+def snapshot(source: str, content: str, written_at: datetime) -> str:
+    """The Markdown file that keeps a note: frontmatter, then its content verbatim."""
+    return serialise(Frontmatter(type="Note", title=title(source), timestamp=written_at.isoformat()), content)
 
 
 def is_blank(content: str) -> bool:

@@ -1,0 +1,89 @@
+"""Rebuild a base into a new one, from its own bytes where it has them. The source is never changed."""
+
+import logging
+from contextlib import ExitStack
+from pathlib import Path
+
+from knowledge.bases.create import create_base
+from knowledge.bases.delete import delete_base
+from knowledge.catalog import bases, items
+from knowledge.errors import InvalidOperation, KnowledgeError, SourceMissing
+from knowledge.ingestion.add import admit
+from knowledge.ingestion.incoming import Incoming
+from knowledge.model.ids import BaseId
+from knowledge.model.inputs import BaseInput
+from knowledge.model.results import RestoreReceipt
+from knowledge.model.status import ItemType
+from knowledge.model.views import Base, Item
+from knowledge.pipeline.sources.probe import Probe, probe_directory
+from knowledge.runtime import Runtime
+
+log = logging.getLogger(__name__)
+
+
+def restore_base(rt: Runtime, base_id: BaseId, name: str, embedder: str | None) -> RestoreReceipt:
+    """A new base with the settings and roots of an old one, failed ones included, and the given embedder.
+
+    Roots whose source is gone are skipped and counted; those that cannot be reached now are kept. Directories expand again.
+
+    Raises:
+        BaseNotFound, ModelNotFound. InvalidOperation: the roots were refused; the new base is gone again, or is named.
+    """
+    with rt.db.read() as tx:
+        source = bases.get(tx, base_id)
+        roots = items.roots(tx, base_id)
+    made = create_base(rt, _settings(source, name, embedder))
+    with ExitStack() as files:
+        incoming = [one for root in roots if (one := _incoming(rt, root, files)) is not None]
+        try:
+            accepted = admit(rt, made.id, incoming).items if incoming else []
+        except KnowledgeError as error:
+            _undo(rt, made, error)
+    return RestoreReceipt(made, accepted, skipped_missing_sources=len(roots) - len(incoming))
+
+
+def _settings(source: Base, name: str, embedder: str | None) -> BaseInput:
+    return BaseInput(
+        name=name,
+        embedder=embedder,
+        group_id=source.group_id,
+        rerank_model=source.rerank_model,
+        file_processor=source.file_processor,
+        chunk_size=source.chunk_size,
+        chunk_overlap=source.chunk_overlap,
+        chunk_strategy=source.chunk_strategy,  # type: ignore[arg-type]  # the row's CHECK allows only these
+        chunk_separator=source.chunk_separator,
+        threshold=source.threshold,
+        document_count=source.document_count,
+        fail_on_empty=source.fail_on_empty,
+        shard=source.shard,
+    )
+
+
+def _incoming(rt: Runtime, root: Item, files: ExitStack) -> Incoming | None:
+    """The root as an input of the new base; None if its source is gone."""
+    match root.type:
+        case ItemType.DIRECTORY:
+            name = root.title if root.relative_path else Path(root.source).name
+            return None if probe_directory(root.source) is Probe.MISSING else Incoming(root.type, root.source, name)
+        case ItemType.FILE if root.relative_path:
+            try:
+                stored = files.enter_context(rt.files.local(root.base_id, root.relative_path))
+            except SourceMissing:
+                return None
+            return Incoming(root.type, root.source, root.title, bytes_at=stored)
+        case ItemType.NOTE:
+            return Incoming.note(root.source, str(root.data.get("content", "")))
+        case _:
+            return None
+
+
+def _undo(rt: Runtime, made: Base, error: KnowledgeError) -> None:
+    try:
+        delete_base(rt, made.id)
+    except KnowledgeError as second:
+        log.error("half-restored base left", extra={"base": made.id, "code": second.code})
+        raise InvalidOperation(
+            f"The items were refused, and the new base {made.id} could not be removed.", base_id=made.id, reason=error.to_wire()
+        ) from error
+    raise InvalidOperation("The items were refused; the new base is gone again.", reason=error.to_wire()) from error

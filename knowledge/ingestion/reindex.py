@@ -1,0 +1,141 @@
+"""Reindex: acquire sources again onto their stored paths and index them again; knowledge.reindex-subtree.
+
+Accepting it writes no status. The old material stays searchable until the new one replaces it, item by item.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from knowledge.catalog import bases, items, jobs, status, tree
+from knowledge.db.columns import utc_now
+from knowledge.db.engine import Tx
+from knowledge.errors import InvalidInput, ItemsUnfinished, PathNotFound, PathUnreadable, SourcesMissing, SourcesUnverifiable
+from knowledge.files.store import Staged
+from knowledge.ingestion.run import Run
+from knowledge.model.ids import BaseId, ItemId
+from knowledge.model.jobs import JobSpec
+from knowledge.model.results import ReindexReceipt
+from knowledge.model.status import ItemStatus, ItemType
+from knowledge.model.views import Item
+from knowledge.pipeline.sources import note
+from knowledge.pipeline.sources.probe import Probe, probe_directory, probe_file
+from knowledge.runtime import Runtime
+from pathlib import Path
+
+
+def reindex_items(
+    rt: Runtime, base_id: BaseId, item_ids: Sequence[ItemId], *, allow_empty: bool = False
+) -> ReindexReceipt:
+    """See `KnowledgeService.reindex_items`.
+
+    Raises, with nothing changed:
+        ItemNotFound, ItemNotInBase, BaseNotFound, BaseFailed, ModelNotFound.
+        SourcesMissing, SourcesUnverifiable, ItemsUnfinished: in this order of precedence; details name the items.
+    """
+    if not item_ids:
+        raise InvalidInput("There is nothing to reindex.")
+    with rt.db.read() as tx:
+        roots = [items.get(tx, item_id) for item_id in tree.outermost(tx, base_id, item_ids)]
+        base = bases.require_runnable(tx, base_id)
+    rt.require_embedder(base)
+    require_sources(roots)
+    ids = [root.id for root in roots]
+    with rt.locks.base(base_id), rt.db.write(durable=True) as tx:
+        bases.require_runnable(tx, base_id)
+        require_settled(tx, base_id, ids)
+        job_id = jobs.enqueue(tx, JobSpec.reindex_subtree(base_id, ids, allow_empty=allow_empty), shard=base.shard)
+    return ReindexReceipt(base_id, ids, job_id, rt.dispatch.publish_due(base_id))
+
+
+def reindex_interrupted(rt: Runtime, base_id: BaseId) -> ReindexReceipt:
+    """The same for every item of a base that an interruption left `failed`; an empty receipt if there is none."""
+    with rt.db.read() as tx:
+        bases.require_runnable(tx, base_id)
+        lost = tree.interrupted(tx, base_id)
+    if not lost:
+        return ReindexReceipt(base_id, [], None, published=True)
+    return reindex_items(rt, base_id, lost)
+
+
+def require_sources(roots: Sequence[Item]) -> None:
+    """Raises `SourcesMissing`, else `SourcesUnverifiable`, if a root cannot be acquired again."""
+    found = {root: probe(root) for root in roots}
+    for answer, kind in ((Probe.MISSING, SourcesMissing), (Probe.UNVERIFIABLE, SourcesUnverifiable)):
+        if bad := [root for root in roots if found[root] is answer]:
+            raise kind(item_ids=[root.id for root in bad], sources=[root.source for root in bad])
+
+
+def require_settled(tx: Tx, base_id: BaseId, roots: Sequence[ItemId]) -> None:
+    """Raises `ItemsUnfinished` if a row of these subtrees is neither completed nor failed."""
+    counts = tree.status_counts(tx, base_id, roots)
+    busy: Counter[ItemStatus] = Counter(counts.leaves) + Counter(counts.containers)
+    for settled in (ItemStatus.COMPLETED, ItemStatus.FAILED):
+        busy.pop(settled, None)
+    if busy:
+        listed = {state.value: busy[state] for state in sorted(busy)}
+        raise ItemsUnfinished(base_id=base_id, statuses=listed, item_ids=list(tree.unsettled(tx, base_id, roots)))
+
+
+def probe(root: Item) -> Probe:
+    """Whether this root's source can be read again; a note's is its row."""
+    match root.type:
+        case ItemType.FILE:
+            return probe_file(root.source)
+        case ItemType.DIRECTORY:
+            return probe_directory(root.source)
+        case _:
+            return Probe.READABLE
+
+
+def run(rt: Runtime, run: Run) -> None:
+    """One run of knowledge.reindex-subtree: fetch outside the lock, then one commit for all roots."""
+    job = run.job
+    with rt.db.read() as tx:
+        roots = [item for item_id in job.item_ids if (item := items.find_wanted(tx, item_id)) is not None]
+    staged: dict[ItemId, Staged] = {}
+    try:
+        for root in roots:
+            run.checkpoint()
+            if (fetched := _fetched(rt, root)) is not None:
+                staged[root.id] = fetched
+        with rt.locks.base(job.base_id), rt.db.write(durable=True) as tx:
+            jobs.require_ours(tx, job)
+            skipped = 0
+            if not tree.any_deleting(tx, job.base_id, job.item_ids):  # a delete always wins
+                skipped = sum(not _restart(rt, tx, run, root_id, staged) for root_id in job.item_ids)
+            jobs.finish(tx, job, skipped_missing_sources=skipped)
+    finally:
+        rt.files.discard(staged.values())
+
+
+def _fetched(rt: Runtime, root: Item) -> Staged | None:
+    """The root's source, copied beside raw/; None if there is nothing to copy, or its source has gone since admission."""
+    if root.type is ItemType.NOTE:
+        return rt.files.stage_text(root.base_id, note.snapshot(root.source, str(root.data.get("content", "")), utc_now()))
+    if root.type is not ItemType.FILE:
+        return None
+    try:
+        return rt.files.stage_file(root.base_id, Path(root.source))
+    except (PathNotFound, PathUnreadable):
+        return None
+
+
+def _restart(rt: Runtime, tx: Tx, run: Run, root_id: ItemId, staged: dict[ItemId, Staged]) -> bool:
+    """Put one root back to work. False: its source has vanished; it keeps status and material."""
+    job, root = run.job, items.find_wanted(tx, root_id)
+    if root is None:
+        return True
+    if root.type is ItemType.DIRECTORY:
+        if probe(root) is not Probe.READABLE:
+            return False
+        status.restart_expansion(tx, root)
+        spec = JobSpec.prepare_root(job.base_id, root.id, job.id, allow_empty=bool(job.input.get("allow_empty")))
+    else:
+        if root.id not in staged or root.relative_path is None:
+            return False
+        rt.files.publish(staged[root.id], root.relative_path, overwrite=True)
+        rt.files.sync(job.base_id, [root.relative_path])
+        status.begin(tx, root.id, ItemStatus.PROCESSING)
+        spec = JobSpec.index_documents(job.base_id, root.id, job.id)
+    jobs.enqueue(tx, spec, shard=job.shard)
+    return True

@@ -1,0 +1,67 @@
+"""Make room for what replaces roots of the same type and name."""
+
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from knowledge.catalog import bases, jobs, status, tree
+from knowledge.errors import BaseBusy
+from knowledge.ingestion import conflicts
+from knowledge.ingestion.incoming import Incoming
+from knowledge.ingestion.purge import purge
+from knowledge.model.ids import BaseId, ItemId
+from knowledge.model.jobs import JobSpec
+from knowledge.runtime import Runtime
+
+_POLL_SECONDS: Final = 0.2
+_SECTION: Final = 200
+
+
+def stop_those_in_the_way(rt: Runtime, base_id: BaseId, incoming: Sequence[Incoming]) -> None:
+    """Have the jobs of the old roots stop; outside the base lock, because they may need it to stop.
+
+    A job that does not stop in time loses its lease: its late writes are refused.
+    """
+    with rt.db.write() as tx:
+        old = [item.id for item in conflicts.in_the_way(tx, base_id, incoming)]
+        if old:
+            jobs.cancel_touching(tx, base_id, old)
+    until = time.monotonic() + rt.options.settle_seconds
+    while old and _is_running(rt, base_id, old):
+        if time.monotonic() >= until:
+            with rt.locks.base(base_id), rt.db.write() as tx:
+                for job in jobs.running_touching(tx, base_id, old):
+                    jobs.revoke(tx, job)
+            return
+        time.sleep(_POLL_SECONDS)
+
+
+def make_room(rt: Runtime, base_id: BaseId, incoming: Sequence[Incoming]) -> None:
+    """Purge what is in the way now, so that its names are free; the base lock is held.
+
+    A crash in between loses nothing: the rows are `deleting` and a delete job for them is committed.
+
+    Raises:
+        BaseBusy: a new job has begun on one of the old roots meanwhile; nothing has changed.
+    """
+    with rt.db.write(durable=True) as tx:
+        base = bases.require_runnable(tx, base_id)
+        old = [item.id for item in conflicts.in_the_way(tx, base_id, incoming)]
+        if not old:
+            return
+        jobs.cancel_touching(tx, base_id, old)
+        if jobs.running_touching(tx, base_id, old):
+            raise BaseBusy("The old item is being worked on; try again in a moment.", base_id=base_id)
+        status.mark_deleting(tx, base_id, old)
+        jobs.enqueue(tx, JobSpec.delete_subtree(base_id, old), shard=base.shard)
+    while True:
+        with rt.db.read() as tx:
+            gone = tree.deleting_rows(tx, base_id, old, limit=_SECTION)
+        if not gone:
+            return
+        purge(rt, None, base, gone)
+
+
+def _is_running(rt: Runtime, base_id: BaseId, roots: Sequence[ItemId]) -> bool:
+    with rt.db.read() as tx:
+        return bool(jobs.running_touching(tx, base_id, roots))
