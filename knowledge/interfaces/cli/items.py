@@ -18,7 +18,7 @@ from knowledge.interfaces.cli.shapes import counts_object, item_object, item_pag
 from knowledge.interfaces.cli.wait import Outcome, Waited, missing_hands, until_settled
 from knowledge.model.ids import ItemId
 from knowledge.model.inputs import DirectoryInput, FileInput, ItemInput, NoteInput
-from knowledge.model.status import CONTAINERS, ItemStatus, ItemType
+from knowledge.model.status import CONTAINERS, ItemStatus, ItemType, Notice
 from knowledge.model.views import Base, Item
 
 if TYPE_CHECKING:
@@ -70,6 +70,9 @@ def add(
     output.answer(wire, lambda out: _print_items(out, items))
     if waited:
         _print_end(output, waited, "added")
+        for item in items:
+            if left_out := _left_out(item):
+                output.hint(f"left out of {item.title}: {left_out}")
     elif not lacking:
         output.hint(f"accepted {counted(len(items), 'item')}; see `knowledge item list`, or use --wait")
     return waited.exit_code if waited else ExitCode.OK
@@ -265,6 +268,14 @@ def _print_items(out: Output, items: Sequence[Item]) -> None:
     out.table(("ID", "TYPE", "STATUS", "CHUNKS", "NAME", "NOTICES"), rows)
 
 
+def _left_out(item: Item) -> str | None:
+    """What a directory did not take, by reason; None if that is nothing worth telling (hidden files are not)."""
+    skipped = item.data.get("skipped")
+    if Notice.FILES_SKIPPED not in item.notices or not isinstance(skipped, dict):
+        return None
+    return ", ".join(f"{number} {reason}" for reason, number in skipped.get("reasons", {}).items())
+
+
 def _failure(item: Item) -> str:
     what = detail(item.error_detail)
     name = item.concept_id or item.relative_path or item.title
@@ -300,6 +311,7 @@ def _record(item: Item) -> dict[str, str | None]:
         "error": f"{item.error}{f' ({what})' if what else ''}" if item.error else None,
         "chunks": None if item.chunk_count is None else str(item.chunk_count),
         "notices": ", ".join(item.notices),
+        "left out": _left_out(item),
         "created": clock(item.created_at),
         "updated": clock(item.updated_at),
     }
