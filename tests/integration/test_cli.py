@@ -326,7 +326,7 @@ def test_failures_are_listed_and_partial_success_has_its_own_code(house, folder)
 
     mixed = house.run("item", "add", "mixed", folder, "--wait", "--timeout", "60")
     assert ExitCode.PARTIAL == mixed.returncode, mixed
-    assert "docs/broken.pdf: corrupt" in mixed.stderr
+    assert "failed: docs/broken.pdf: corrupt" in mixed.stderr
     assert "2 completed, 1 failed" in mixed.stderr
 
     alone = house.json("item", "add", "mixed", folder / "broken.pdf", "--wait", "--timeout", "60", expect=ExitCode.FAILED)
@@ -377,7 +377,7 @@ def test_a_terminal_sees_a_bar_and_what_came_of_it(house, folder):
     seen = on_a_terminal([*COMMAND, "item", "add", "seen", str(folder), "--wait", "--timeout", "60"], house.environ)
 
     assert "100%" in seen
-    assert "added in" in seen
+    assert "done in" in seen
     assert "2 completed" in seen
 
 

@@ -36,10 +36,10 @@ def test_the_demo_imports_searches_and_stops(tmp_path, environ):
     )
 
     assert 0 == done.returncode, done.stdout + done.stderr
-    completed = re.search(r"added in .*: (\d+) completed$", done.stderr, re.MULTILINE)
+    completed = re.search(r"done in .*: (\d+) completed$", done.stderr, re.MULTILINE)
     assert completed, done.stderr
     assert 24 <= int(completed[1])
-    assert "failed" not in done.stderr
+    assert "failed:" not in done.stderr
     climb, link, fog = done.stdout.split("$ knowledge search")[1:]
     assert "1. examples/handbook/02-safety-on-the-tower.md" in climb
     assert "1. examples/weather/station-manual.pdf, page 4" in link
