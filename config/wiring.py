@@ -68,8 +68,7 @@ def runtime(settings: Settings, app: Celery, *, pooled: bool = True) -> Runtime:
 
 def check(rt: Runtime) -> None:
     """Refuse to start on a catalogue of another version; a new one is made."""
-    if not rt.db.path.exists():
-        schema.upgrade(rt.db)
+    schema.make_if_new(rt.db)
     schema.require_current(rt.db)
 
 

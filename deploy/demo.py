@@ -29,6 +29,7 @@ HITS: Final = 3
 INDEX_SECONDS: Final = 100  #: many times what it takes
 DRAIN_SECONDS: Final = 5  #: nobody waits a minute for a demo to stop
 STOPPED: Final = 130
+LIKELY: Final = ("broker", "release", "control", "worker")  #: logs that most likely tell what is wrong, the likeliest last
 
 
 class DemoFailed(Exception):
@@ -104,8 +105,9 @@ class Demo:
     def report_logs(self) -> None:
         """How each log ends: what a person would look at first."""
         settings = load(self.environ)
-        for log in sorted((settings.run_dir / "logs").glob("*.log")):
-            print(f"\n{stack.tail(settings, log.stem)}", file=sys.stderr)
+        written = {log.stem for log in (settings.run_dir / "logs").glob("*.log")}
+        for name in sorted(written, key=lambda name: (name in LIKELY, LIKELY.index(name) if name in LIKELY else 0, name)):
+            print(f"\n{stack.tail(settings, name)}", file=sys.stderr)
 
     def how_to_go_on(self, running: stack.Stack) -> str:
         home = shown(self.directory)
@@ -153,8 +155,8 @@ def main(arguments: list[str]) -> int:
         print("\ndemo: stopped", file=sys.stderr)
         return STOPPED
     except (DemoFailed, KnowledgeError, stack.StackFailed, OSError) as error:
-        print(f"\ndemo: {error}", file=sys.stderr)
         demo.report_logs()
+        print(f"\ndemo: {error}", file=sys.stderr)
         return 1
     demo.report_times()
     return 0

@@ -62,8 +62,8 @@ class LeaseKeeper:
             except KnowledgeError as error:
                 log.warning("stalled run not settled; its lease runs out", extra={"code": error.code})
             with self._changed:
-                self._run = None
-            if process.is_pool_child():
+                hangs, self._run = self._run is run, None
+            if hangs and process.is_pool_child():
                 os.kill(os.getpid(), signal.SIGKILL)  # nothing else ends a thread that hangs; the pool starts a new process
             return
         try:

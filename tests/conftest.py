@@ -3,9 +3,14 @@
 import os
 import shutil
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from knowledge.model.documents import EmbedderSpec
+from tests.house import House
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -16,3 +21,23 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     shutil.rmtree(Path(os.environ.pop("KNOWLEDGE_DATA_DIR")), ignore_errors=True)
+
+
+@pytest.fixture
+def make_house(tmp_path: Path) -> Iterator[Callable[..., House]]:
+    """Builds runtimes on one data directory; further embedders and options as `House` takes them."""
+    built: list[House] = []
+
+    def make(*specs: EmbedderSpec, **options: Any) -> House:
+        built.append(House(tmp_path / "data", *specs, **options))
+        return built[-1]
+
+    yield make
+    for house in built:
+        house.rt.close()
+
+
+@pytest.fixture
+def house(make_house: Callable[..., House]) -> House:
+    """A runtime with the hashing embedder."""
+    return make_house()

@@ -185,6 +185,7 @@ class KnowledgeJob(_Row, table=True):
             "track",
             "priority",
             "scheduled_at",
+            "id",  # jobs of one commit share their time; without it each look would sort all of them
             sqlite_where=text("status = 'pending' AND published_at IS NULL"),
             postgresql_where=text("status = 'pending' AND published_at IS NULL"),
         ),
@@ -209,6 +210,9 @@ class KnowledgeJob(_Row, table=True):
             sqlite_where=text("status = 'running'"),
             postgresql_where=text("status = 'running'"),
         ),
+        Index(
+            "ix_job_after", "after", sqlite_where=text("after IS NOT NULL"), postgresql_where=text("after IS NOT NULL")
+        ),  # every job that ends looks for its followers
         Index("ix_job_created", "created_at"),
         Index("ix_job_base_created", "base_id", "created_at"),
         Index("ix_job_type_finished", "type", "finished_at"),

@@ -52,7 +52,7 @@ def record(
 def total(tx: Tx, base_id: BaseId) -> SpendTotal:
     row = tx.execute(
         select(
-            func.count(),
+            func.count().filter(SPEND.c.texts > 0),  # a row without one tells of texts that all came from the cache
             func.sum(SPEND.c.texts),
             func.sum(SPEND.c.cached_texts),
             func.sum(SPEND.c.tokens),

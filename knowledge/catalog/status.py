@@ -124,13 +124,10 @@ def reconcile(tx: Tx, base_id: str, start: Iterable[str | None]) -> None:
     A container that is `preparing`, or whose expansion never ended (`expanded_at` empty), keeps what it has; one that is
     `deleting`, gone, or unchanged ends its branch.
     """
-    queue = [item_id for item_id in start if item_id]
-    seen: set[str] = set()
-    while queue:
-        item_id = queue.pop(0)
-        if item_id in seen:
-            continue
-        seen.add(item_id)
+    pending = dict.fromkeys(item_id for item_id in start if item_id)  # in order; one that is done may come in again from below
+    while pending:
+        item_id = next(iter(pending))
+        del pending[item_id]
         row = tx.execute(
             select(ITEM.c.type, ITEM.c.status, ITEM.c.error, ITEM.c.group_id, ITEM.c.expanded_at).where(
                 ITEM.c.base_id == base_id, ITEM.c.id == item_id
@@ -144,7 +141,7 @@ def reconcile(tx: Tx, base_id: str, start: Iterable[str | None]) -> None:
                 continue
             _write(tx, ITEM.c.id == item_id, status, error=error)
         if row.group_id:
-            queue.append(row.group_id)
+            pending[row.group_id] = None
 
 
 def _from_children(tx: Tx, base_id: str, container_id: str) -> tuple[ItemStatus, str | None]:

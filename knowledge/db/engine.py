@@ -14,9 +14,10 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DatabaseError, OperationalError
+from sqlalchemy.exc import TimeoutError as NoFreeConnection
 from sqlalchemy.pool import NullPool, QueuePool
 
-from knowledge.errors import ConfigurationError, DatabaseBusy, KnowledgeError, StorageFailed, StorageFull
+from knowledge.errors import ConfigurationError, DatabaseBusy, InvalidInput, KnowledgeError, StorageFailed, StorageFull
 
 Tx = Connection  #: an open transaction; everything in `catalog/` takes one
 
@@ -74,7 +75,10 @@ class Database:
             self._engines.clear()
             self._pid = os.getpid()
         if synchronous not in self._engines:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise StorageFailed(f"The catalogue's directory cannot be made: {error.strerror}", file="catalogue") from error
             self._engines[synchronous] = self._make(synchronous=synchronous)
         return self._engines[synchronous]
 
@@ -109,11 +113,17 @@ def _translated() -> Iterator[None]:
         yield
     except DatabaseError as error:
         raise translate(error) or error from error
+    except NoFreeConnection as error:
+        raise DatabaseBusy from error
+    except UnicodeEncodeError as error:  # half a surrogate pair: no text that anything here could have been called
+        raise InvalidInput("This holds characters that are no text.") from error
 
 
 def translate(error: DatabaseError) -> KnowledgeError | None:
     """The typed error behind a driver's, if it is one of the environment (lock, disk); None for faults of ours."""
     text = str(error.orig).lower()
+    if "malformed" in text or "not a database" in text:
+        return StorageFailed(f"The catalogue is damaged: {error.orig}", file="catalogue")
     if isinstance(error, OperationalError):
         if "locked" in text or "busy" in text:
             return DatabaseBusy()

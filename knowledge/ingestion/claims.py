@@ -5,6 +5,7 @@ import logging
 from knowledge.catalog import jobs
 from knowledge.catalog.jobs import Refusal
 from knowledge.db.columns import utc_now
+from knowledge.errors import BaseBusy
 from knowledge.ingestion import recovery
 from knowledge.ingestion.run import Run
 from knowledge.locks.process import is_dead, this_process
@@ -25,8 +26,12 @@ def claim(rt: Runtime, job_id: JobId) -> Run | None:
         with rt.db.read() as tx:
             job = jobs.find(tx, job_id)
         if job is not None and job.owner is not None and (answer is Refusal.LOST or is_dead(job.owner)):
-            recovery.settle_lost(rt, job, wait_seconds=1.0)
-            answer = _try(rt, job_id)
+            try:
+                recovery.settle_lost(rt, job, wait_seconds=1.0)
+            except BaseBusy:
+                log.info("base is busy; the sweep will settle this run", extra={"job": job_id, "base": job.base_id})
+            else:
+                answer = _try(rt, job_id)
     if isinstance(answer, Refusal):
         log.info("message dropped", extra={"job": job_id, "reason": answer.value})
         return None

@@ -5,14 +5,16 @@ A flow closes its row in the transaction that publishes its result. Whatever it 
     LeaseLost                nothing: somebody else owns the row now
     CancelRequested          row cancelled, active items parked
     Draining                 abandon: row cancelled, items parked · retry: put back
-    Stalled                  row failed, items parked with that reason
     PutBack                  put back, no attempt used up
     EmbedderSlowDown         put back for as long as the provider asks, no attempt used up
     BaseBusy, DatabaseBusy   put back for a moment, no attempt used up: somebody else's work is no fault of this job
     transient, unknown       put back with back-off; an abandon job fails at its third
-    anything else            row failed, items parked with the error's code
+    anything else            abandon: row failed, items parked with the error's code · retry: put back with back-off
+
+A row that was asked to stop is never put back: it is cancelled, whatever else ended the run.
 """
 
+import json
 import logging
 import threading
 import time
@@ -29,7 +31,6 @@ from knowledge.errors import (
     DatabaseBusy,
     Draining,
     EmbedderSlowDown,
-    Interrupted,
     KnowledgeError,
     LeaseLost,
     Stalled,
@@ -158,20 +159,29 @@ def describe(error: BaseException, job: Job) -> dict[str, object]:
     """What a person needs to know of an error; never contents of a document."""
     detail: dict[str, object] = {"attempt": job.attempt + 1}
     if isinstance(error, KnowledgeError):
-        return {"message": str(error), **error.details, **detail}
+        return {"message": str(error), **{name: _storable(value) for name, value in error.details.items()}, **detail}
     where = traceback.extract_tb(error.__traceback__)
     place = f"{where[-1].name}:{where[-1].lineno}" if where else ""
     return {"message": f"{type(error).__name__} in {place}", "exception": type(error).__name__, **detail}
+
+
+def _storable(value: object) -> object:
+    """The value if a JSON column takes it, else its text: an error must never fail because of what it tells."""
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError):
+        return str(value)
+    return value
 
 
 def _settle_error(rt: Runtime, job: Job, error: Exception) -> None:
     code = error.code if isinstance(error, KnowledgeError) else "internal_error"
     may_pass = error.transient if isinstance(error, KnowledgeError) else True
     detail = describe(error, job)
-    is_last = job.kind.recovery is Recovery.ABANDON and (not may_pass or job.attempt + 1 >= MAX_EXECUTIONS)
+    is_last = job.kind.recovery is Recovery.ABANDON and (not may_pass or job.attempt + 1 >= MAX_EXECUTIONS)  # retry: never
     is_ours_to_fix = not isinstance(error, KnowledgeError)
     log.warning("job failed", extra={"code": code, "attempt": job.attempt + 1, "last": is_last}, exc_info=is_ours_to_fix)
-    if is_last or isinstance(error, Interrupted):
+    if is_last:
         _settle(rt, job, lambda tx: _give_up(tx, job, code, code, detail, failed=True))
     else:
         delay = backoff_seconds(job)
@@ -200,3 +210,5 @@ def _settle(rt: Runtime, job: Job, write: Callable[[Tx], None]) -> None:
             write(tx)
     except LeaseLost:
         log.warning("run no longer owns its job")
+    except CancelRequested:
+        _settle(rt, job, lambda tx: _give_up(tx, job, jobs.CANCELLED, INDEXING_INTERRUPTED, {}))

@@ -24,4 +24,6 @@ def main() -> None:
             raise
         print(NEEDS_SERVER, file=sys.stderr)
         sys.exit(ExitCode.USAGE)
+    except KeyboardInterrupt:  # while it was still loading
+        sys.exit(ExitCode.STOPPED)
     sys.exit(run(sys.argv[1:]))

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -18,7 +18,7 @@ from knowledge.interfaces.cli.shapes import counts_object, item_object, item_pag
 from knowledge.interfaces.cli.wait import Outcome, Waited, missing_hands, until_settled
 from knowledge.model.ids import ItemId
 from knowledge.model.inputs import DirectoryInput, FileInput, ItemInput, NoteInput
-from knowledge.model.status import CONTAINERS, ItemStatus, ItemType
+from knowledge.model.status import CONTAINERS, ItemStatus, ItemType, Notice
 from knowledge.model.views import Base, Item
 
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Add, list and delete what a base holds.", no_args_is_help=True)
 
-PAGE = 100  #: rows asked for at once when all roots are wanted: the most that the service gives
+PAGE: Final = 100  #: rows asked for at once when all roots are wanted: the most that the service gives
+FAILURES_SHOWN: Final = 20  #: lines for people; a broken setting fails thousands of files in the same way
 
 
 @app.command("add", epilog=example("knowledge item add handbook ./docs --wait"))
@@ -69,7 +70,10 @@ def add(
     }
     output.answer(wire, lambda out: _print_items(out, items))
     if waited:
-        _print_end(output, waited, "added")
+        _print_end(output, waited, base)
+        for item in items:
+            if left_out := _left_out(item):
+                output.hint(f"left out of {item.title}: {left_out}")
     elif not lacking:
         output.hint(f"accepted {counted(len(items), 'item')}; see `knowledge item list`, or use --wait")
     return waited.exit_code if waited else ExitCode.OK
@@ -179,7 +183,7 @@ def delete(
 
     output.answer(wire, people)
     if waited:
-        _print_end(output, waited, "deleted")
+        _print_end(output, waited, base)
     elif not receipt.root_ids:
         output.hint("nothing to delete")
     elif not lacking:
@@ -265,25 +269,31 @@ def _print_items(out: Output, items: Sequence[Item]) -> None:
     out.table(("ID", "TYPE", "STATUS", "CHUNKS", "NAME", "NOTICES"), rows)
 
 
+def _left_out(item: Item) -> str | None:
+    """What a directory did not take, by reason; None if that is nothing worth telling (hidden files are not)."""
+    skipped = item.data.get("skipped")
+    if Notice.FILES_SKIPPED not in item.notices or not isinstance(skipped, dict):
+        return None
+    return ", ".join(f"{number} {reason}" for reason, number in skipped.get("reasons", {}).items())
+
+
 def _failure(item: Item) -> str:
     what = detail(item.error_detail)
     name = item.concept_id or item.relative_path or item.title
     return f"{name}: {item.error}{f' ({what})' if what else ''}"
 
 
-def _print_end(output: Output, waited: Waited, done: str) -> None:
-    if output.as_json:
-        return
+def _print_end(output: Output, waited: Waited, base: Base) -> None:
     if waited.outcome is Outcome.STOPPED:
         output.hint("stopped waiting; the work goes on: see `knowledge item list`")
     elif waited.outcome is Outcome.TIMED_OUT:
         output.hint(f"still not done after {waited.seconds:.0f} s ({describe(waited.counts)}); the work goes on")
     else:
-        output.hint(f"{done} in {waited.seconds:.1f} s{': ' if waited.counts.total else ''}{describe(waited.counts)}")
-    if waited.failures:
-        output.hint("failed:")
-        for item in waited.failures:
-            output.hint(f"  {_failure(item)}")
+        output.hint(": ".join(filter(None, (f"done in {waited.seconds:.1f} s", describe(waited.counts)))))
+    for item in waited.failures[:FAILURES_SHOWN]:
+        output.hint(f"failed: {_failure(item)}")
+    if len(waited.failures) > FAILURES_SHOWN:
+        output.hint(f"and more; all of them: knowledge item list {base.id} --status failed")
 
 
 def _record(item: Item) -> dict[str, str | None]:
@@ -300,6 +310,7 @@ def _record(item: Item) -> dict[str, str | None]:
         "error": f"{item.error}{f' ({what})' if what else ''}" if item.error else None,
         "chunks": None if item.chunk_count is None else str(item.chunk_count),
         "notices": ", ".join(item.notices),
+        "left out": _left_out(item),
         "created": clock(item.created_at),
         "updated": clock(item.updated_at),
     }

@@ -54,6 +54,7 @@ def item_object(item: "Item") -> JsonObject:
         "error_detail": item.error_detail,
         "chunk_count": item.chunk_count,
         "notices": list(item.notices),
+        "skipped": item.data.get("skipped"),
         "created_at": moment(item.created_at),
         "updated_at": moment(item.updated_at),
     }

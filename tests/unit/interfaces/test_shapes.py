@@ -47,7 +47,7 @@ def test_item_without_its_content():
     assert {
         "id": "i", "base_id": "b", "group_id": None, "type": "note", "title": "a.md", "source": "a note",
         "concept_id": "a.md", "relative_path": "a.md", "status": "failed", "error": "empty",
-        "error_detail": {"stage": "reading"}, "chunk_count": None, "notices": ["partial_text"],
+        "error_detail": {"stage": "reading"}, "chunk_count": None, "notices": ["partial_text"], "skipped": None,
         "created_at": "2026-03-01T09:30:00.123Z", "updated_at": "2026-03-01T09:30:00.123Z",
     } == shape  # fmt: skip
     assert "private" not in json.dumps(shape)

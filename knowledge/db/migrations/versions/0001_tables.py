@@ -78,6 +78,14 @@ def upgrade() -> None:
         sqlite_where=sa.text("status IN ('pending', 'running')"),
         postgresql_where=sa.text("status IN ('pending', 'running')"),
     )
+    op.create_index(
+        "ix_job_after",
+        "knowledge_job",
+        ["after"],
+        unique=False,
+        sqlite_where=sa.text("after IS NOT NULL"),
+        postgresql_where=sa.text("after IS NOT NULL"),
+    )
     op.create_index("ix_job_base_created", "knowledge_job", ["base_id", "created_at"], unique=False)
     op.create_index("ix_job_created", "knowledge_job", ["created_at"], unique=False)
     op.create_index(
@@ -100,7 +108,7 @@ def upgrade() -> None:
     op.create_index(
         "ix_job_waiting",
         "knowledge_job",
-        ["base_id", "track", "priority", "scheduled_at"],
+        ["base_id", "track", "priority", "scheduled_at", "id"],
         unique=False,
         sqlite_where=sa.text("status = 'pending' AND published_at IS NULL"),
         postgresql_where=sa.text("status = 'pending' AND published_at IS NULL"),

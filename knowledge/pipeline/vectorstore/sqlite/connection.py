@@ -13,7 +13,7 @@ from knowledge.errors import Unavailable
 from knowledge.pipeline.vectorstore.sqlite.faults import INDEX_CLOSED
 from knowledge.pipeline.vectorstore.sqlite.process import PerProcess
 
-PAGE_BYTES: Final = 8192  #: four float32 vectors of 384 dimensions a page; at 4,096 two, and a quarter of it wasted
+PAGE_BYTES: Final = 8192  #: five float32 vectors of 384 dimensions a page; at 4,096 two, and a quarter of it wasted
 MMAP_BYTES: Final = 8 << 30
 CACHE_KIB: Final = 8192  #: per connection; reads mostly come from the memory map
 CHECKPOINT_PAGES: Final = 2000

@@ -1,0 +1,69 @@
+"""How others have jobs stop: waiting rows are closed at once, running ones are asked, and revoked if they do not listen."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, select, update
+
+from knowledge.catalog.jobs.conditions import (
+    ACTIVE,
+    CANCELLED,
+    LEASE_REVOKED,
+    RUNNING,
+    close_followers,
+    ours,
+    terminal,
+    views,
+)
+from knowledge.catalog.rows import JOB, JOB_ITEM
+from knowledge.catalog.tree import subtree
+from knowledge.db.columns import utc_now
+from knowledge.db.engine import Tx
+from knowledge.db.sql import id_set
+from knowledge.model.ids import BaseId, ItemId
+from knowledge.model.jobs import Job, JobStatus, JobType
+
+
+def cancel_touching(tx: Tx, base_id: BaseId, roots: Sequence[ItemId]) -> None:
+    """Close the waiting jobs of these subtrees and ask the running ones to stop; other deletes are left alone."""
+    touched = _touching(base_id, roots)
+    waiting = list(tx.scalars(select(JOB.c.id).where(touched, JOB.c.status == JobStatus.PENDING)))
+    _cancel(tx, waiting, select(JOB.c.id).where(touched, RUNNING))
+
+
+def cancel_base(tx: Tx, base_id: BaseId) -> None:
+    """The same for every job of a base, deletes included."""
+    waiting = list(tx.scalars(select(JOB.c.id).where(ACTIVE, JOB.c.base_id == base_id, JOB.c.status == JobStatus.PENDING)))
+    _cancel(tx, waiting, select(JOB.c.id).where(RUNNING, JOB.c.base_id == base_id))
+
+
+def _cancel(tx: Tx, waiting: list[str], running: Any) -> None:
+    if waiting:
+        tx.execute(update(JOB).where(JOB.c.id.in_(id_set(waiting))).values(**terminal(JobStatus.CANCELLED, CANCELLED, {})))
+        close_followers(tx, waiting, CANCELLED)
+    now = utc_now()
+    tx.execute(
+        update(JOB)
+        .where(JOB.c.id.in_(running), JOB.c.cancel_requested_at.is_(None))
+        .values(cancel_requested_at=now, updated_at=now)
+    )
+
+
+def running_touching(tx: Tx, base_id: BaseId, roots: Sequence[ItemId]) -> list[Job]:
+    """Jobs of these subtrees, other deletes excluded, that have not settled."""
+    return views(tx, tx.execute(select(JOB).where(_touching(base_id, roots), RUNNING)).all())
+
+
+def running_in(tx: Tx, base_id: BaseId) -> list[Job]:
+    return views(tx, tx.execute(select(JOB).where(RUNNING, JOB.c.base_id == base_id)).all())
+
+
+def revoke(tx: Tx, job: Job) -> None:
+    """Take a running row from an owner that did not stop; its late writes are refused. The base lock must be held."""
+    if tx.execute(update(JOB).where(ours(job)).values(**terminal(JobStatus.CANCELLED, LEASE_REVOKED, {}))).rowcount:
+        close_followers(tx, [job.id], LEASE_REVOKED)
+
+
+def _touching(base_id: BaseId, roots: Sequence[ItemId]) -> ColumnElement[bool]:
+    linked = select(JOB_ITEM.c.job_id).where(JOB_ITEM.c.item_id.in_(select(subtree(base_id, roots).c.id)))
+    return JOB.c.id.in_(linked) & (JOB.c.base_id == base_id) & (JOB.c.type != JobType.DELETE_SUBTREE)

@@ -1,0 +1,59 @@
+"""What may be asked of the ledger, and how long ended rows are kept: they decide nothing."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+from sqlalchemy import ColumnElement, func, or_, select
+
+from knowledge.catalog.jobs.conditions import views
+from knowledge.catalog.rows import JOB
+from knowledge.db.columns import utc_now
+from knowledge.db.engine import Tx
+from knowledge.errors import InvalidInput, JobNotFound
+from knowledge.model.ids import BaseId, JobId
+from knowledge.model.jobs import Job, JobStatus, JobType
+from knowledge.model.results import JobPage
+
+KEEP_TERMINAL_DAYS: Final = 7
+KEEP_TERMINAL_PER_TYPE: Final = 100
+MAX_PAGE: Final = 1000
+
+
+def get(tx: Tx, job_id: JobId) -> Job:
+    job = find(tx, job_id)
+    if job is None:
+        raise JobNotFound(job_id=job_id)
+    return job
+
+
+def find(tx: Tx, job_id: JobId) -> Job | None:
+    row = tx.execute(select(JOB).where(JOB.c.id == job_id)).one_or_none()
+    return None if row is None else views(tx, [row])[0]
+
+
+def page(tx: Tx, *, base_id: BaseId | None, statuses: Sequence[JobStatus] | None, limit: int) -> JobPage:
+    """Newest first. Raises `InvalidInput` unless 1 <= `limit` <= 1,000."""
+    if not 1 <= limit <= MAX_PAGE:
+        raise InvalidInput(f"limit must be 1 to {MAX_PAGE:,}.", limit=limit)
+    conditions: list[ColumnElement[bool]] = []
+    if base_id is not None:
+        conditions.append(JOB.c.base_id == base_id)
+    if statuses is not None:
+        conditions.append(JOB.c.status.in_(statuses))
+    total = tx.scalar(select(func.count()).select_from(JOB).where(*conditions)) or 0
+    rows = tx.execute(select(JOB).where(*conditions).order_by(JOB.c.created_at.desc(), JOB.c.id.desc()).limit(limit)).all()
+    return JobPage(views(tx, rows), total)
+
+
+def prune(tx: Tx) -> int:
+    """Delete terminal rows older than a week, and all but the newest hundred of each type. Returns how many went."""
+    old = utc_now() - timedelta(days=KEEP_TERMINAL_DAYS)
+    gone = 0
+    for job_type in JobType:
+        ended = (JOB.c.type == job_type) & JOB.c.finished_at.is_not(None)
+        beyond = (
+            select(JOB.c.id).where(ended).order_by(JOB.c.finished_at.desc(), JOB.c.id.desc()).offset(KEEP_TERMINAL_PER_TYPE)
+        )
+        gone += tx.execute(JOB.delete().where(ended, or_(JOB.c.finished_at < old, JOB.c.id.in_(beyond)))).rowcount
+    return gone

@@ -1,0 +1,125 @@
+"""The right to run a job, and until when: claim a row, keep it, prove that it is still ours."""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import Row, select, update
+
+from knowledge.catalog.jobs.conditions import RUNNING, ours
+from knowledge.catalog.jobs.history import get
+from knowledge.catalog.jobs.window import first_due, flying
+from knowledge.catalog.rows import JOB
+from knowledge.db.columns import utc_now
+from knowledge.db.engine import Tx
+from knowledge.errors import CancelRequested, LeaseLost
+from knowledge.model.ids import JobId
+from knowledge.model.jobs import ACTIVE_JOB, Job, JobStatus, Owner
+
+
+class Refusal(StrEnum):
+    """Why a message is dropped."""
+
+    GONE = "gone"  #: terminal or absent
+    NOT_YET = "not_yet"  #: not due, or another job must end first
+    TAKEN = "taken"  #: running under a live lease
+    LOST = "lost"  #: running, but its lease is over: somebody must settle it first
+
+
+def claim(tx: Tx, job_id: JobId, owner: Owner, lease_seconds: float) -> Job | Refusal:
+    """Pending → running for this owner, or why not."""
+    now = utc_now()
+    row = tx.execute(select(JOB).where(JOB.c.id == job_id)).one_or_none()
+    if row is None or row.status not in ACTIVE_JOB:
+        return Refusal.GONE
+    if row.status is JobStatus.RUNNING:
+        return Refusal.TAKEN if row.lease_until > now else Refusal.LOST
+    if row.after or row.scheduled_at > now:
+        return Refusal.NOT_YET
+    return _start(tx, row, owner, lease_seconds, now)
+
+
+def claim_next(tx: Tx, job: Job, owner: Owner, lease_seconds: float, window: int) -> Job | None:
+    """The next waiting row of the same base and type, in the window slot that `job` has just left.
+
+    Nothing if the worker was told to stop while `job` ran: the new row would not carry the stop's deadline.
+    """
+    now = utc_now()
+    if tx.scalar(select(JOB.c.drain_until).where(JOB.c.id == job.id)) is not None:
+        return None
+    if flying(tx, job.base_id, job.kind.track) >= window:
+        return None
+    row = tx.execute(first_due(job.base_id, job.kind.track, now).limit(1)).one_or_none()
+    if row is None or row.type is not job.type:
+        return None
+    return _start(tx, row, owner, lease_seconds, now)
+
+
+def _start(tx: Tx, row: Row[Any], owner: Owner, lease_seconds: float, now: datetime) -> Job:
+    tx.execute(
+        update(JOB)
+        .where(JOB.c.id == row.id)
+        .values(
+            status=JobStatus.RUNNING,
+            run_token=uuid.uuid4().hex,
+            owner_host=owner.host,
+            owner_pid=owner.pid,
+            owner_started=owner.started,
+            lease_until=now + timedelta(seconds=lease_seconds),
+            published_at=row.published_at or now,
+            started_at=now,
+            drain_until=None,
+            updated_at=now,
+        )
+    )
+    return get(tx, JobId(row.id))
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a run stands with its row."""
+
+    is_ours: bool
+    cancel_requested: bool = False
+    drain_until: datetime | None = None
+
+
+def standing(tx: Tx, job: Job) -> Standing:
+    row = tx.execute(
+        select(JOB.c.run_token, JOB.c.cancel_requested_at, JOB.c.drain_until).where(JOB.c.id == job.id)
+    ).one_or_none()
+    if row is None or row.run_token != job.run_token:
+        return Standing(is_ours=False)
+    return Standing(True, row.cancel_requested_at is not None, row.drain_until)
+
+
+def renew(tx: Tx, job: Job, lease_seconds: float, progress: Mapping[str, object]) -> Standing:
+    """Prolong the lease if it is still ours."""
+    now = utc_now()
+    tx.execute(
+        update(JOB)
+        .where(ours(job))
+        .values(lease_until=now + timedelta(seconds=lease_seconds), progress=dict(progress), updated_at=now)
+    )
+    return standing(tx, job)
+
+
+def require_ours(tx: Tx, job: Job) -> None:
+    """Proof, inside this transaction, that the run still owns its row and was not asked to stop.
+
+    Raises:
+        LeaseLost, CancelRequested
+    """
+    state = standing(tx, job)
+    if not state.is_ours:
+        raise LeaseLost(job_id=job.id)
+    if state.cancel_requested:
+        raise CancelRequested(job_id=job.id)
+
+
+def stamp_drain(tx: Tx, host: str, pids: Sequence[int], until: datetime) -> None:
+    """Tell the runs of these processes that their worker stops at `until`."""
+    tx.execute(update(JOB).where(RUNNING, JOB.c.owner_host == host, JOB.c.owner_pid.in_(pids)).values(drain_until=until))

@@ -1,0 +1,210 @@
+"""Transactions on the catalogue: what is kept, what is rolled back, and how the environment's faults are called."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import IntegrityError
+
+from knowledge.db.engine import Database
+from knowledge.errors import ConfigurationError, DatabaseBusy, InvalidInput, StorageFailed
+
+
+@pytest.fixture
+def db(tmp_path):
+    db = Database(f"sqlite:///{tmp_path / 'catalogue.sqlite'}", busy_timeout_seconds=0.2)
+    with db.write() as tx:
+        tx.execute(text("CREATE TABLE note (id TEXT PRIMARY KEY)"))
+    yield db
+    db.dispose()
+
+
+def count(db):
+    with db.read() as tx:
+        return tx.scalar(text("SELECT count(*) FROM note"))
+
+
+def insert(tx, value):
+    tx.execute(text("INSERT INTO note VALUES (:value)"), {"value": value})
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_whatever_is_raised_inside_rolls_back(db, durable):
+    """No exception leaves half a transaction."""
+
+    def interrupted():
+        with db.write(durable=durable) as tx:
+            insert(tx, "a")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        interrupted()
+    assert 0 == count(db)
+
+
+@pytest.mark.parametrize(("durable", "level"), [(True, 2), (False, 1)])
+def test_admission_is_flushed_and_progress_is_not(db, durable, level):
+    """`synchronous` is FULL (2) for what a caller was told, NORMAL (1) for what can be done again."""
+    with db.write(durable=durable) as tx:
+        assert level == tx.scalar(text("PRAGMA synchronous"))
+        assert 1 == tx.scalar(text("PRAGMA foreign_keys"))
+        assert "wal" == tx.scalar(text("PRAGMA journal_mode"))
+
+
+def test_the_driver_is_the_bundled_one(db):
+    """Not the system's library, whose WAL has a known corruption bug."""
+    with db.read() as tx:
+        version = tuple(int(part) for part in tx.scalar(text("SELECT sqlite_version()")).split("."))
+
+    assert version >= (3, 51, 3)
+
+
+def test_a_second_writer_waits_and_is_then_told_that_the_catalogue_is_busy(db):
+    """A write transaction that is held too long gives the next writer a typed error, never a driver's."""
+    with db.write() as tx:
+        insert(tx, "a")
+        with pytest.raises(DatabaseBusy), db.write() as other:
+            insert(other, "b")
+
+    assert 1 == count(db)
+
+
+def test_a_reader_neither_waits_nor_sees_half_a_write(db):
+    """Reading goes on during a write, on the state before it."""
+    with db.write() as tx:
+        insert(tx, "a")
+        assert 0 == count(db)
+
+
+def test_a_read_is_one_consistent_view(db):
+    """What others commit meanwhile does not appear in the middle of a read."""
+    with db.read() as tx:
+        before = tx.scalar(text("SELECT count(*) FROM note"))
+        with db.write() as other:
+            insert(other, "a")
+        assert before == tx.scalar(text("SELECT count(*) FROM note"))
+
+
+def test_a_read_that_turns_into_a_write_has_a_typed_error(db):
+    """It cannot wait for the lock, since its view is of the past; it is told so at once."""
+
+    def late():
+        with db.read() as tx:
+            tx.scalar(text("SELECT count(*) FROM note"))
+            with db.write() as other:
+                insert(other, "a")
+            insert(tx, "b")
+
+    with pytest.raises(DatabaseBusy):
+        late()
+
+
+def test_a_fault_of_ours_stays_what_it_is(db):
+    """A broken constraint is a bug and is not dressed up as the environment's fault."""
+    with db.write() as tx:
+        insert(tx, "a")
+
+    with pytest.raises(IntegrityError), db.write() as tx:
+        insert(tx, "a")
+
+
+def test_half_a_surrogate_pair_is_bad_input(db):
+    """An id from a command line with broken bytes is refused by name, in reads and writes alike."""
+    with pytest.raises(InvalidInput), db.write() as tx:
+        insert(tx, "caf\udce9")
+    with pytest.raises(InvalidInput), db.read() as tx:
+        tx.execute(text("SELECT * FROM note WHERE id = :value"), {"value": "caf\udce9"}).all()
+
+
+def test_a_damaged_catalogue_has_a_typed_error(tmp_path):
+    """A file that is no database is named as such."""
+    (tmp_path / "broken.sqlite").write_bytes(b"this is no database, it only has a long enough beginning" * 100)
+    db = Database(f"sqlite:///{tmp_path / 'broken.sqlite'}")
+
+    with pytest.raises(StorageFailed, match="damaged"), db.read() as tx:
+        tx.scalar(text("SELECT count(*) FROM note"))
+
+
+@pytest.mark.parametrize("place", ["file/catalogue.sqlite", "file/deeper/catalogue.sqlite"])
+def test_a_place_where_nothing_can_be_made_has_a_typed_error(tmp_path, place):
+    """A directory that cannot be made is the disk's fault and told as such."""
+    (tmp_path / "file").write_text("in the way")
+
+    with pytest.raises(StorageFailed), Database(f"sqlite:///{tmp_path / place}").write():
+        pass
+
+
+def test_another_kind_of_database_is_refused():
+    """Only SQLite so far; the setting is named."""
+    with pytest.raises(ConfigurationError) as refused:
+        Database("postgresql://localhost/knowledge")
+
+    assert "KNOWLEDGE_DATABASE_URL" == refused.value.details["setting"]
+
+
+def test_more_threads_than_connections_are_told_to_come_back(tmp_path, monkeypatch):
+    """A pool without a free connection is a busy catalogue."""
+    db = Database(f"sqlite:///{tmp_path / 'catalogue.sqlite'}")
+    with db.read():
+        engine = db._engines["NORMAL"]
+        monkeypatch.setattr(engine.pool, "_max_overflow", 0)
+        monkeypatch.setattr(engine.pool, "_timeout", 0.05)
+        held, leave = threading.Semaphore(0), threading.Event()
+
+        def hold():
+            with db.read():
+                held.release()
+                leave.wait(20)
+
+        holders = [threading.Thread(target=hold) for _ in range(4)]
+        for holder in holders:
+            holder.start()
+        for _ in holders:
+            assert held.acquire(timeout=20)
+        with pytest.raises(DatabaseBusy), db.read():
+            pass
+        leave.set()
+        for holder in holders:
+            holder.join()
+    db.dispose()
+
+
+def test_a_forked_child_uses_connections_of_its_own(db):
+    """After a fork neither side disturbs the other's transactions."""
+    with db.write() as tx:
+        insert(tx, "before")
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            with db.write() as tx:
+                insert(tx, "child")
+            code = 0
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    with db.write() as tx:
+        insert(tx, "parent")
+
+    assert 0 == os.waitstatus_to_exitcode(status)
+    assert 3 == count(db)
+
+
+def test_a_killed_writer_leaves_the_last_commit(db):
+    """What was committed stays, what was not is gone, and the next writer is not kept waiting."""
+    script = (
+        "import os, signal, sys; from sqlalchemy import text; from knowledge.db.engine import Database\n"
+        "db = Database(sys.argv[1])\n"
+        "with db.write(durable=True) as tx: tx.execute(text(\"INSERT INTO note VALUES ('kept')\"))\n"
+        "with db.write() as tx:\n"
+        "    tx.execute(text(\"INSERT INTO note VALUES ('lost')\"))\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+
+    assert -9 == subprocess.run([sys.executable, "-c", script, db.url], check=False).returncode
+    with db.write() as tx:
+        insert(tx, "next")
+    assert 2 == count(db)
