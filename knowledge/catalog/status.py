@@ -91,6 +91,15 @@ def park_unfinished(tx: Tx, job: Job, code: str, detail: Mapping[str, object]) -
     return park(tx, job.base_id, {*job.item_ids, *halfway}, code, {**detail, "job_id": job.id})
 
 
+def fail_roots(tx: Tx, job: Job, code: str, detail: Mapping[str, object]) -> None:
+    """Show on the settled items of a job that it failed; what they had in the index stays."""
+    settled = (ITEM.c.base_id == job.base_id) & ITEM.c.id.in_(id_set(job.item_ids)) & ITEM.c.status.in_(TERMINAL)
+    rows = tx.execute(select(ITEM.c.id, ITEM.c.group_id).where(settled)).all()
+    if rows:
+        _write(tx, ITEM.c.id.in_(id_set(row.id for row in rows)), ItemStatus.FAILED, error=code, error_detail=dict(detail))
+        reconcile(tx, job.base_id, {row.group_id for row in rows})
+
+
 def mark_deleting(tx: Tx, base_id: BaseId, roots: Sequence[ItemId]) -> None:
     """Hide whole subtrees in one statement. Parents change only when the rows are gone."""
     below = select(subtree(base_id, roots).c.id)

@@ -13,13 +13,21 @@ history.py      what may be asked, and how long it is kept
 conditions.py   what the others share
 """
 
-from knowledge.catalog.jobs.cancelling import cancel_base, cancel_touching, revoke, running_in, running_touching
+from knowledge.catalog.jobs.cancelling import (
+    cancel_base,
+    cancel_one,
+    cancel_touching,
+    hurry,
+    revoke,
+    running_in,
+    running_touching,
+)
 from knowledge.catalog.jobs.conditions import CANCELLED, JOB_ABANDONED, LEASE_REVOKED
 from knowledge.catalog.jobs.ends import cancel, fail, finish, put_back
 from knowledge.catalog.jobs.enqueueing import enqueue, enqueue_all
-from knowledge.catalog.jobs.history import find, get, page, prune
+from knowledge.catalog.jobs.history import find, get, last_of_item, page, prune
 from knowledge.catalog.jobs.lease import Refusal, Standing, claim, claim_next, renew, require_ours, stamp_drain, standing
-from knowledge.catalog.jobs.losses import close_lost, expired, loss_delay_seconds, running_on
+from knowledge.catalog.jobs.losses import close_lost, expired, loss_delay_seconds, park_pending_of, running_on
 from knowledge.catalog.jobs.window import (
     bases_with_due,
     clear_all_published,
@@ -38,6 +46,7 @@ __all__ = [
     "bases_with_due",
     "cancel",
     "cancel_base",
+    "cancel_one",
     "cancel_touching",
     "claim",
     "claim_next",
@@ -52,6 +61,9 @@ __all__ = [
     "finish",
     "get",
     "has_due",
+    "hurry",
+    "last_of_item",
+    "park_pending_of",
     "loss_delay_seconds",
     "page",
     "prune",

@@ -37,6 +37,24 @@ def cancel_base(tx: Tx, base_id: BaseId) -> None:
     _cancel(tx, waiting, select(JOB.c.id).where(RUNNING, JOB.c.base_id == base_id))
 
 
+def cancel_one(tx: Tx, job: Job) -> None:
+    """The same for one job."""
+    waiting = [job.id] if job.status is JobStatus.PENDING else []
+    _cancel(tx, list(waiting), select(JOB.c.id).where(RUNNING, JOB.c.id == job.id))
+
+
+def hurry(tx: Tx, job: Job) -> bool:
+    """Make a waiting job due now and have it sent again. False if it does not wait any more."""
+    now = utc_now()
+    return bool(
+        tx.execute(
+            update(JOB)
+            .where(JOB.c.id == job.id, JOB.c.status == JobStatus.PENDING)
+            .values(scheduled_at=now, published_at=None, updated_at=now)
+        ).rowcount
+    )
+
+
 def _cancel(tx: Tx, waiting: list[str], running: Any) -> None:
     if waiting:
         tx.execute(update(JOB).where(JOB.c.id.in_(id_set(waiting))).values(**terminal(JobStatus.CANCELLED, CANCELLED, {})))

@@ -74,6 +74,7 @@ def _view(row: Row[Any], item_ids: tuple[ItemId, ...]) -> Job:
         attempt=row.attempt,
         losses=row.losses,
         publishes=row.publishes,
+        parent_id=JobId(row.parent_id) if row.parent_id else None,
         scheduled_at=row.scheduled_at,
         created_at=row.created_at,
         started_at=row.started_at,
@@ -85,5 +86,6 @@ def _view(row: Row[Any], item_ids: tuple[ItemId, ...]) -> Job:
         owner=owner,
         error=row.error,
         error_detail=row.error_detail,
+        input=row.input,
         progress=row.progress,
     )

@@ -14,9 +14,15 @@ from knowledge.errors import LeaseLost
 from knowledge.model.jobs import Job, JobStatus
 
 
-def finish(tx: Tx, job: Job) -> None:
-    """The run has done its work. Raises `LeaseLost` if the row is not ours any more."""
+def finish(tx: Tx, job: Job, **result: int) -> None:
+    """The run has done its work. Raises `LeaseLost` if the row is not ours any more.
+
+    Args:
+        result: numbers that `progress` keeps for people.
+    """
     _close(tx, job, JobStatus.COMPLETED, None, {})
+    if result:
+        tx.execute(update(JOB).where(JOB.c.id == job.id).values(progress={"stage": "done", **result}))
     tx.execute(update(JOB).where(JOB.c.after == job.id).values(after=None, scheduled_at=utc_now()))
 
 

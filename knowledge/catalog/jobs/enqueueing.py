@@ -41,6 +41,7 @@ def enqueue_all(tx: Tx, specs: Sequence[JobSpec], *, shard: str) -> list[JobId]:
                 "losses": 0,
                 "publishes": 0,
                 "scheduled_at": now,
+                "input": dict(spec.input),
                 "error_detail": {},
                 "progress": {},
                 "created_at": now,

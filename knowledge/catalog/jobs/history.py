@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
-from sqlalchemy import ColumnElement, func, or_, select
+from sqlalchemy import ColumnElement, case, func, or_, select
 
 from knowledge.catalog.jobs.conditions import views
-from knowledge.catalog.rows import JOB
+from knowledge.catalog.rows import JOB, JOB_ITEM
 from knowledge.db.columns import utc_now
 from knowledge.db.engine import Tx
 from knowledge.errors import InvalidInput, JobNotFound
-from knowledge.model.ids import BaseId, JobId
-from knowledge.model.jobs import Job, JobStatus, JobType
+from knowledge.model.ids import BaseId, ItemId, JobId
+from knowledge.model.jobs import ACTIVE_JOB, Job, JobStatus, JobType
 from knowledge.model.results import JobPage
 
 KEEP_TERMINAL_DAYS: Final = 7
@@ -29,6 +29,19 @@ def get(tx: Tx, job_id: JobId) -> Job:
 
 def find(tx: Tx, job_id: JobId) -> Job | None:
     row = tx.execute(select(JOB).where(JOB.c.id == job_id)).one_or_none()
+    return None if row is None else views(tx, [row])[0]
+
+
+def last_of_item(tx: Tx, item_id: ItemId) -> Job | None:
+    """The active job that names this item, else the last one that ended."""
+    is_ended = case((JOB.c.status.in_(ACTIVE_JOB), 0), else_=1)
+    row = tx.execute(
+        select(JOB)
+        .join(JOB_ITEM, JOB_ITEM.c.job_id == JOB.c.id)
+        .where(JOB_ITEM.c.item_id == item_id)
+        .order_by(is_ended, JOB.c.created_at.desc(), JOB.c.id.desc())
+        .limit(1)
+    ).one_or_none()
     return None if row is None else views(tx, [row])[0]
 
 

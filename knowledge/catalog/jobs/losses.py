@@ -8,6 +8,8 @@ from knowledge.catalog.jobs.conditions import CANCELLED, JOB_ABANDONED, RUNNING,
 from knowledge.catalog.rows import JOB
 from knowledge.db.columns import utc_now
 from knowledge.db.engine import Tx
+from knowledge.db.sql import id_set
+from knowledge.model.ids import BaseId
 from knowledge.model.jobs import STUCK_AFTER, STUCK_BACKOFF_SECONDS, Job, JobStatus, Recovery
 
 
@@ -49,6 +51,23 @@ def close_lost(tx: Tx, job: Job) -> bool:
     tx.execute(update(JOB).where(mine).values(**terminal(JobStatus.CANCELLED, code, {})))
     close_followers(tx, [job.id], code)
     return True
+
+
+def park_pending_of(tx: Tx, base_ids: Sequence[BaseId]) -> list[Job]:
+    """Close the waiting abandon jobs of these bases: a restart must not spend by itself. The caller parks their items."""
+    rows = tx.execute(
+        select(JOB).where(
+            ACTIVE,
+            JOB.c.status == JobStatus.PENDING,
+            JOB.c.recovery == Recovery.ABANDON,
+            JOB.c.base_id.in_(id_set(base_ids)),
+        )
+    ).all()
+    closed = views(tx, rows)
+    if closed:
+        ids = id_set(job.id for job in closed)
+        tx.execute(update(JOB).where(JOB.c.id.in_(ids)).values(**terminal(JobStatus.CANCELLED, JOB_ABANDONED, {})))
+    return closed
 
 
 def loss_delay_seconds(job: Job) -> float:

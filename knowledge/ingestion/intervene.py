@@ -1,0 +1,44 @@
+"""What a person may do to a job: have it stop, or have it go on now."""
+
+from knowledge.catalog import jobs, status
+from knowledge.errors import InvalidOperation
+from knowledge.model.ids import JobId
+from knowledge.model.jobs import ACTIVE_JOB, Job, JobStatus, Recovery
+from knowledge.model.status import INDEXING_INTERRUPTED
+from knowledge.runtime import Runtime
+
+
+def cancel_job(rt: Runtime, job_id: JobId) -> Job:
+    """A waiting job is closed and its items parked; a running one stops at its next checkpoint.
+
+    Raises:
+        JobNotFound. InvalidOperation: it has ended, or it is a delete, which always wins.
+    """
+    with rt.db.write(durable=True) as tx:
+        job = jobs.get(tx, job_id)
+        if job.status not in ACTIVE_JOB:
+            raise InvalidOperation(f"This job has ended: {job.status}.", job_id=job_id)
+        if job.kind.recovery is Recovery.RETRY:
+            raise InvalidOperation("A delete cannot be cancelled: what it hides must go.", job_id=job_id)
+        jobs.cancel_one(tx, job)
+        if job.status is JobStatus.PENDING:
+            status.park_unfinished(tx, job, INDEXING_INTERRUPTED, {"message": "Its job was cancelled."})
+        job = jobs.get(tx, job_id)
+    rt.dispatch.publish_due(job.base_id)
+    return job
+
+
+def requeue_job(rt: Runtime, job_id: JobId) -> Job:
+    """A job that waits, for a back-off or a lost message, is due now and sent again.
+
+    Raises:
+        JobNotFound. InvalidOperation: it runs, or has ended; `item reindex` makes a new one.
+    """
+    with rt.db.write() as tx:
+        job = jobs.get(tx, job_id)
+        if not jobs.hurry(tx, job):
+            hint = "reindex its items for a new one" if job.status not in ACTIVE_JOB else "it is being worked on"
+            raise InvalidOperation(f"This job does not wait ({job.status}): {hint}.", job_id=job_id)
+    rt.dispatch.publish_due(job.base_id)
+    with rt.db.read() as tx:
+        return jobs.get(tx, job_id)

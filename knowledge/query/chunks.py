@@ -1,0 +1,70 @@
+"""The search units of items, in the order of their text, and the text itself."""
+
+from collections.abc import Iterator
+
+from knowledge.catalog import bases, items, tree
+from knowledge.errors import InvalidInput, InvalidOperation, ItemNotInBase
+from knowledge.model.ids import BaseId, ItemId
+from knowledge.model.results import Chunk, Preview
+from knowledge.model.status import ItemStatus, ItemType
+from knowledge.model.views import Item
+from knowledge.pipeline.indexing.tokens import estimate_tokens
+from knowledge.pipeline.vectorstore.port import StoredUnit
+from knowledge.runtime import Runtime
+
+MAX_PREVIEW_CHARACTERS = 20_000
+
+
+def list_chunks(rt: Runtime, base_id: BaseId, item_id: ItemId) -> Iterator[Chunk]:
+    """The units of a leaf, or of every leaf below a directory, in order.
+
+    What the index holds is an item's last good state, so an item that failed or is being indexed again still has its old ones;
+    the status goes along.
+
+    Raises:
+        BaseNotFound, BaseFailed, ItemNotFound, ItemNotInBase. InvalidOperation: something in the subtree is being deleted.
+    """
+    with rt.db.read() as tx:
+        base = bases.require_runnable(tx, base_id)
+        item = items.get(tx, item_id)
+        if item.base_id != base_id:
+            raise ItemNotInBase(base_id=base_id, item_ids=[item_id])
+        if tree.any_deleting(tx, base_id, [item_id]):
+            raise InvalidOperation("A part of this item is being deleted; try again in a moment.", item_id=item_id)
+        leaves = tree.leaves(tx, base_id, [item_id])
+    index = rt.index(base)
+    return (_chunk(leaf, stored) for leaf in leaves for stored in index.units(leaf.id))
+
+
+def preview(rt: Runtime, item_id: ItemId, *, characters: int = 2_000) -> Preview:
+    """The beginning of a leaf's text as it is searched; empty if it has no material yet.
+
+    Raises:
+        ItemNotFound, BaseFailed. InvalidInput: `characters` out of range. InvalidOperation: a directory, or being deleted.
+    """
+    if not 1 <= characters <= MAX_PREVIEW_CHARACTERS:
+        raise InvalidInput(f"characters must be 1 to {MAX_PREVIEW_CHARACTERS:,}.", characters=characters)
+    with rt.db.read() as tx:
+        item = items.get(tx, item_id)
+        base = bases.require_runnable(tx, item.base_id)
+    if item.type is ItemType.DIRECTORY or item.status is ItemStatus.DELETING:
+        raise InvalidOperation("This item has no text of its own.", item_id=item_id, status=item.status.value)
+    text = rt.index(base).content(item_id) or ""
+    return Preview(item_id, text[:characters], len(text), truncated=len(text) > characters)
+
+
+def _chunk(leaf: Item, stored: StoredUnit) -> Chunk:
+    unit = stored.unit
+    return Chunk(
+        id=stored.unit_id,
+        item_id=leaf.id,
+        content=unit.text,
+        item_type=leaf.type,
+        item_status=leaf.status,
+        source=leaf.source,
+        chunk_index=unit.index,
+        char_start=unit.char_start,
+        char_end=unit.char_end,
+        page=unit.page,
+        token_count=estimate_tokens(unit.text),
+    )

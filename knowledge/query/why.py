@@ -1,0 +1,52 @@
+"""What explains an item's status: the job behind it, whose run it is, and its last error."""
+
+from knowledge.catalog import items, jobs, workers
+from knowledge.db.columns import utc_now
+from knowledge.db.engine import Tx
+from knowledge.locks.process import is_dead, this_process
+from knowledge.model.ids import ItemId
+from knowledge.model.jobs import ACTIVE_JOB, Job, JobStatus, Owner
+from knowledge.model.results import Why
+from knowledge.model.status import ACTIVE, CHILD_FAILED, ItemStatus
+from knowledge.model.views import Item
+from knowledge.runtime import Runtime
+
+
+def explain(rt: Runtime, item_id: ItemId) -> Why:
+    """Raises `ItemNotFound`."""
+    with rt.db.read() as tx:
+        item = items.get(tx, item_id)
+        job = jobs.last_of_item(tx, item_id)
+        alive = _is_alive(tx, job.owner) if job and job.owner and job.status is JobStatus.RUNNING else None
+    return Why(item, job, _sentence(item, job, alive), alive)
+
+
+def _sentence(item: Item, job: Job | None, owner_alive: bool | None) -> str:
+    if item.status is ItemStatus.FAILED:
+        if item.error == CHILD_FAILED:
+            return "Something in this directory has failed."
+        return f"It failed with {item.error}: {item.error_detail.get('message', 'no detail was recorded')}"
+    if item.status is ItemStatus.COMPLETED:
+        return "It is done."
+    if job is None or job.status not in ACTIVE_JOB:
+        if item.status in ACTIVE and item.group_id is None and item.relative_path:
+            return "Its children are being worked on, or the next sweep parks it."
+        return "No job works on it; the next sweep takes care of it."
+    if job.status is JobStatus.RUNNING:
+        assert job.owner is not None
+        whose = f"process {job.owner.pid} on {job.owner.host}"
+        if owner_alive is False:
+            return f"{whose} was working on it and is gone; the next sweep settles it."
+        return f"{whose} is working on it."
+    if job.error:
+        return f"It waits until {job.scheduled_at.isoformat()} after {job.error} (attempt {job.attempt})."
+    if job.scheduled_at > utc_now():
+        return f"It waits until {job.scheduled_at.isoformat()}."
+    return "It waits for a worker." if job.published_at else "It waits for its turn among the jobs of its base."
+
+
+def _is_alive(tx: Tx, owner: Owner) -> bool | None:
+    if owner.host == this_process().host:
+        return not is_dead(owner)
+    beating = {view.host for view in workers.list_all(tx) if view.is_alive}
+    return True if owner.host in beating else None
