@@ -15,7 +15,14 @@ from knowledge.topology import EXCHANGE, UPKEEP_KEY, UPKEEP_QUEUE, queues
 
 SHARD: Final = "main"
 
-_TASKS: Final = ("tasks.prepare_root", "tasks.index_documents", "tasks.delete_subtree", "tasks.recovery", "tasks.signals")
+_TASKS: Final = (
+    "tasks.prepare_root",
+    "tasks.index_documents",
+    "tasks.delete_subtree",
+    "tasks.reindex_subtree",
+    "tasks.recovery",
+    "tasks.signals",
+)
 
 
 def make(settings: Settings) -> Celery:

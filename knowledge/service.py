@@ -4,26 +4,34 @@ Every method raises kinds of `KnowledgeError` only. Methods that accept work ret
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
-from knowledge.bases import create
+from knowledge.bases import bundle, create, enable, patch, restore
 from knowledge.bases import delete as delete_base_flow
-from knowledge.catalog import bases, items, jobs, spend, tree, workers
-from knowledge.ingestion import add, delete
+from knowledge.catalog import bases, groups, items, jobs, spend, tree, workers
+from knowledge.ingestion import add, delete, intervene, reindex
 from knowledge.model.ids import BaseId, ItemId, JobId
-from knowledge.model.inputs import BaseInput, ItemInput
+from knowledge.model.inputs import BaseInput, BasePatch, BaseQuery, ItemInput, Strategy
 from knowledge.model.jobs import Job, JobStatus
 from knowledge.model.results import (
     AddReceipt,
+    BasePage,
+    Chunk,
     DeleteReceipt,
+    Group,
     ItemPage,
     JobPage,
+    Preview,
+    ReindexReceipt,
+    RestoreReceipt,
     SearchAnswer,
     StatusCounts,
+    Why,
     WorkerView,
 )
 from knowledge.model.status import ItemStatus, ItemType
 from knowledge.model.views import Base, Item
-from knowledge.query import search
+from knowledge.query import chunks, search, why
 from knowledge.runtime import Runtime
 
 
@@ -40,6 +48,27 @@ class KnowledgeService:
         """Every base, newest first, with its item count."""
         with self.rt.db.read() as tx:
             return bases.list_all(tx, include_deleting=include_deleting)
+
+    def find_bases(self, query: BaseQuery) -> BasePage:
+        """One page of bases, searched, filtered and sorted."""
+        with self.rt.db.read() as tx:
+            return bases.page(tx, query)
+
+    def patch_base(self, base_id: BaseId, changes: BasePatch) -> Base:
+        """Change settings; new ones count for later indexing only."""
+        return patch.patch_base(self.rt, base_id, changes)
+
+    def enable_embedder(self, base_id: BaseId, embedder: str) -> Base:
+        """Give a base that searches by words alone its first embedder, and index everything in it again."""
+        return enable.enable_embedder(self.rt, base_id, embedder)
+
+    def restore_base(self, base_id: BaseId, name: str, embedder: str | None) -> RestoreReceipt:
+        """Rebuild a base, failed ones included, into a new one; the old one is not changed."""
+        return restore.restore_base(self.rt, base_id, name, embedder)
+
+    def import_base(self, bundle_path: Path) -> Base:
+        """A base from a bundle; `failed` if its model is not declared or its vectors are unusable."""
+        return bundle.import_base(self.rt, bundle_path)
 
     def base(self, id_or_name: str) -> Base:
         """A base by id, else by name if exactly one has it.
@@ -59,11 +88,54 @@ class KnowledgeService:
         """
         delete_base_flow.delete_base(self.rt, base_id)
 
+    # groups ------------------------------------------------------------------------------------------------------------------
+
+    def create_group(self, name: str) -> Group:
+        with self.rt.db.write(durable=True) as tx:
+            return groups.create(tx, name)
+
+    def list_groups(self) -> Sequence[Group]:
+        with self.rt.db.read() as tx:
+            return groups.list_all(tx)
+
+    def rename_group(self, group_id: str, name: str) -> Group:
+        with self.rt.db.write(durable=True) as tx:
+            return groups.rename(tx, group_id, name)
+
+    def delete_group(self, group_id: str) -> None:
+        """Its bases are ungrouped."""
+        with self.rt.db.write(durable=True) as tx:
+            groups.delete(tx, group_id)
+
     # items -------------------------------------------------------------------------------------------------------------------
 
-    def add_items(self, base_id: BaseId, inputs: Sequence[ItemInput]) -> AddReceipt:
-        """Accept files, directories and notes; all or none. Their bytes are copied before this returns (directories: later)."""
-        return add.add_items(self.rt, base_id, inputs)
+    def add_items(
+        self,
+        base_id: BaseId,
+        inputs: Sequence[ItemInput],
+        *,
+        strategy: Strategy = Strategy.RENAME,
+        idempotency_key: str | None = None,
+    ) -> AddReceipt:
+        """Accept files, directories and notes; all or none. Their bytes are copied before this returns (directories: later).
+
+        Args:
+            strategy: what to do about roots of the same type and name.
+            idempotency_key: the same key of a base within a week adds nothing again and gives the same items.
+        """
+        return add.add_items(self.rt, base_id, inputs, strategy=strategy, idempotency_key=idempotency_key)
+
+    def reindex_items(self, base_id: BaseId, item_ids: Sequence[ItemId], *, allow_empty: bool = False) -> ReindexReceipt:
+        """Acquire sources again onto their stored paths and index them again; directories are synchronised with their folder.
+
+        Args:
+            allow_empty: let a folder that has become empty empty its directory.
+        """
+        return reindex.reindex_items(self.rt, base_id, item_ids, allow_empty=allow_empty)
+
+    def reindex_interrupted(self, base_id: BaseId) -> ReindexReceipt:
+        """The same for everything in a base that an interruption left `failed`."""
+        return reindex.reindex_interrupted(self.rt, base_id)
 
     def delete_items(self, base_id: BaseId, item_ids: Sequence[ItemId]) -> DeleteReceipt:
         """Hide these subtrees at once and have their remains removed; allowed in any status."""
@@ -101,6 +173,22 @@ class KnowledgeService:
         with self.rt.db.read() as tx:
             return tree.failures(tx, base_id, root_ids, limit=limit)
 
+    def chunks(self, base_id: BaseId, item_id: ItemId) -> Sequence[Chunk]:
+        """The search units of an item, in the order of its text."""
+        return list(chunks.list_chunks(self.rt, base_id, item_id))
+
+    def preview(self, item_id: ItemId, *, characters: int = 2_000) -> Preview:
+        """The beginning of an item's text, as it is searched."""
+        return chunks.preview(self.rt, item_id, characters=characters)
+
+    def file_path(self, item_id: ItemId) -> Path:
+        """Where the stored copy of a file lies on this host. Raises `ItemNotFound`, `InvalidOperation` for other types."""
+        return chunks.file_path(self.rt, item_id)
+
+    def why(self, item_id: ItemId) -> Why:
+        """What explains an item's status."""
+        return why.explain(self.rt, item_id)
+
     # search ------------------------------------------------------------------------------------------------------------------
 
     def search(self, base_id: BaseId, query: str, *, limit: int | None = None) -> SearchAnswer:
@@ -124,6 +212,14 @@ class KnowledgeService:
     def job(self, job_id: JobId) -> Job:
         with self.rt.db.read() as tx:
             return jobs.get(tx, job_id)
+
+    def cancel_job(self, job_id: JobId) -> Job:
+        """Have a job stop; its items are parked. Deletes cannot be cancelled."""
+        return intervene.cancel_job(self.rt, job_id)
+
+    def requeue_job(self, job_id: JobId) -> Job:
+        """Have a waiting job go on now."""
+        return intervene.requeue_job(self.rt, job_id)
 
     # the house itself --------------------------------------------------------------------------------------------------------
 

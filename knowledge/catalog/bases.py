@@ -1,6 +1,7 @@
 """Base rows: what exists, what may run, what is being removed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Row, and_, exists, func, or_, select, update
@@ -125,6 +126,30 @@ def change(tx: Tx, base_id: BaseId, values: Mapping[str, object]) -> Base:
 def has_visible_items(tx: Tx, base_id: BaseId) -> bool:
     visible = exists().where(ITEM.c.base_id == base_id, ITEM.c.status != ItemStatus.DELETING)
     return bool(tx.scalar(select(visible)))
+
+
+def not_tidied_since(tx: Tx, before: datetime) -> list[BaseId]:
+    """Bases whose files were last compared with their rows before this, or never."""
+    due = or_(BASE.c.tidied_at.is_(None), BASE.c.tidied_at < before)
+    return list(tx.scalars(select(BASE.c.id).where(BASE.c.deleting_at.is_(None), due)))
+
+
+def tidied(tx: Tx, base_id: BaseId) -> None:
+    tx.execute(update(BASE).where(BASE.c.id == base_id).values(tidied_at=utc_now()))
+
+
+def fail(tx: Tx, base_id: BaseId, code: str, *, embedder: str | None, dimensions: int | None) -> None:
+    """From now on the base can be listed, deleted and restored, and nothing else; it says which embedder it would need."""
+    tx.execute(
+        update(BASE)
+        .where(BASE.c.id == base_id)
+        .values(status=BaseStatus.FAILED, error=code, embedding_model_id=embedder, dimensions=dimensions, updated_at=utc_now())
+    )
+
+
+def billed(tx: Tx, embedders: Collection[str]) -> list[BaseId]:
+    """Bases that use one of these embedders."""
+    return list(tx.scalars(select(BASE.c.id).where(BASE.c.embedding_model_id.in_(embedders))))
 
 
 def shard_of(tx: Tx, base_id: BaseId) -> str:

@@ -37,6 +37,7 @@ class NewItem:
     group_id: ItemId | None = None
     relative_path: str | None = None
     data: dict[str, object] = field(default_factory=dict)
+    expanded_at: datetime | None = None
 
 
 def insert(tx: Tx, base_id: BaseId, new: Sequence[NewItem]) -> None:
@@ -58,6 +59,7 @@ def insert(tx: Tx, base_id: BaseId, new: Sequence[NewItem]) -> None:
                 "status": item.status,
                 "error_detail": {},
                 "notices": [],
+                "expanded_at": item.expanded_at,
                 "created_at": now,
                 "updated_at": now,
             }
@@ -112,7 +114,9 @@ def below(tx: Tx, base_id: BaseId, prefix: str) -> dict[str, Item]:
 def roots_at(tx: Tx, base_id: BaseId, names: Collection[str]) -> list[Item]:
     """Visible roots that hold one of these top-level names, given folded."""
     holders = select(PATH.c.item_id).where(PATH.c.base_id == base_id, PATH.c.folded.in_(id_set(names)))
-    rows = tx.execute(select(ITEM).where(ITEM.c.base_id == base_id, ITEM.c.id.in_(holders), ITEM.c.group_id.is_(None), _VISIBLE))
+    rows = tx.execute(
+        select(ITEM).where(ITEM.c.base_id == base_id, ITEM.c.id.in_(holders), ITEM.c.group_id.is_(None), _VISIBLE)
+    )
     return [view(row) for row in rows]
 
 
@@ -124,6 +128,14 @@ def roots(tx: Tx, base_id: BaseId) -> list[Item]:
         .order_by(ITEM.c.created_at, ITEM.c.id)
     )
     return [view(row) for row in rows]
+
+
+def unnamed(tx: Tx, base_id: BaseId, paths: Collection[str]) -> list[str]:
+    """Which of these paths below raw/ no row names."""
+    named: set[str] = set()
+    for column in (ITEM.c.relative_path, ITEM.c.indexed_path):
+        named.update(tx.scalars(select(column).where(ITEM.c.base_id == base_id, column.in_(id_set(paths)))))
+    return [path for path in paths if path not in named]
 
 
 def set_path(tx: Tx, item_id: ItemId, relative_path: str) -> None:

@@ -27,9 +27,7 @@ def find(tx: Tx, base_id: BaseId, key: str | None) -> list[ItemId] | None:
 
 def keep(tx: Tx, base_id: BaseId, key: str | None, item_ids: Sequence[ItemId]) -> None:
     if key is not None:
-        tx.execute(
-            REQUEST.insert().values(base_id=base_id, key_hash=_hash(key), item_ids=list(item_ids), created_at=utc_now())
-        )
+        tx.execute(REQUEST.insert().values(base_id=base_id, key_hash=_hash(key), item_ids=list(item_ids), created_at=utc_now()))
 
 
 def prune(tx: Tx) -> None:

@@ -90,6 +90,8 @@ class KnowledgeBase(_Row, table=True):
     fail_on_empty: bool = False
     shard: str = "main"
     deleting_at: datetime | None = _instant(nullable=True)
+    tidied_at: datetime | None = _instant(nullable=True)
+    """When its files were last compared with its rows."""
     created_at: datetime = _instant()
     updated_at: datetime = _instant()
 

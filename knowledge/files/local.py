@@ -18,7 +18,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import Final, NoReturn
+from typing import IO, Final, NoReturn
 
 from knowledge.errors import PathNotFound, PathUnreadable, SourceMissing, StorageFailed, StorageFull, UnsafePath
 from knowledge.files.paths import RESERVED, guard, guard_base
@@ -47,6 +47,17 @@ class LocalRawFiles:
                 raise PathNotFound("This file was removed while it was being copied.", path=_shown(source))
             if (size, after.st_mtime_ns, after.st_size) != (before.st_size, before.st_mtime_ns, before.st_size):
                 raise PathUnreadable("This file changed while it was being copied; try again.", path=_shown(source))
+            with _storage(base_id):
+                os.fsync(writing)
+        return Staged(base_id=base_id, token=token, size=size)
+
+    def stage_stream(self, base_id: str, source: IO[bytes]) -> Staged:
+        size = 0
+        with self._new_staged(base_id) as (token, writing):
+            while data := source.read(1 << 20):
+                with _storage(base_id):
+                    _write(writing, data)
+                size += len(data)
             with _storage(base_id):
                 os.fsync(writing)
         return Staged(base_id=base_id, token=token, size=size)
@@ -104,6 +115,9 @@ class LocalRawFiles:
     def holds(self, path: Path) -> bool:
         """See `RawFiles.holds`. Links are not resolved: a scan does not follow them either."""
         return path.absolute().is_relative_to(self._bases)
+
+    def path(self, base_id: str, path: str) -> Path:
+        return self._base(base_id) / "raw" / guard(path)
 
     def exists(self, base_id: str, path: str) -> bool:
         """Whether this name is taken, by a file, a folder or anything else."""

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,10 @@ class RawFiles(Protocol):
         Raises:
             PathNotFound, PathUnreadable: the source, before anything was kept.
         """
+        ...
+
+    def stage_stream(self, base_id: str, source: IO[bytes]) -> Staged:
+        """Copy what a stream gives, to its end, and make it durable."""
         ...
 
     def stage_text(self, base_id: str, text: str, *, durable: bool = True) -> Staged: ...
@@ -51,6 +55,10 @@ class RawFiles(Protocol):
 
     def holds(self, path: Path) -> bool:
         """Whether a path of the host lies inside this storage; such files are never imported."""
+        ...
+
+    def path(self, base_id: str, path: str) -> Path:
+        """Where this would lie on the host; nothing is looked up."""
         ...
 
     def exists(self, base_id: str, path: str) -> bool: ...

@@ -26,7 +26,7 @@ from knowledge.model.jobs import JobSpec
 from knowledge.model.names import folded, numbered, safe_name
 from knowledge.model.status import ACTIVE, ItemStatus, ItemType, Notice
 from knowledge.model.views import Item
-from knowledge.pipeline.sources.directory import FoundFile, Skipped, SkipReason, scan, shown
+from knowledge.pipeline.sources.directory import Skipped, SkipReason, scan, shown
 from knowledge.runtime import Runtime
 
 BATCH: Final = 64  #: files a commit; few enough that others get the lock in between
@@ -236,9 +236,7 @@ def _folder(root: Item, expansion: _Expansion, rows: list[items.NewItem], folder
     above, _, name = folder.rpartition("/")
     parent_id = _folder(root, expansion, rows, above)
     path = expansion.place(above, name, directory=True)
-    row = items.NewItem(
-        new_item_id(), ItemType.DIRECTORY, f"{root.source}/{folder}", ItemStatus.PROCESSING, parent_id, path
-    )
+    row = items.NewItem(new_item_id(), ItemType.DIRECTORY, f"{root.source}/{folder}", ItemStatus.PROCESSING, parent_id, path)
     rows.append(row)
     expansion.folders[folder] = (row.id, path)
     return row.id
@@ -259,7 +257,9 @@ def _settle(tx: Tx, run: Run, root: Item, expansion: _Expansion) -> None:
     gone = expansion.vanished(root) if expansion.is_refresh else []
     if gone and not expansion.leaves and not expansion.seen and not run.job.input.get("allow_empty"):
         status.finish_expansion(tx, root, expansion.notices)  # the children stay as they were, and searchable
-        status.fail(tx, root, SourcesUnverifiable.code, {"message": "The folder is empty where it had files; nothing was removed."})
+        status.fail(
+            tx, root, SourcesUnverifiable.code, {"message": "The folder is empty where it had files; nothing was removed."}
+        )
         return
     items.set_data(tx, root.id, skipped=skipped if expansion.skipped else None)
     if gone:

@@ -6,17 +6,19 @@ In this order, so that nothing is parked that a later step would send again:
 3. `deleting` rows, and bases, that no job removes
 4. (conversions whose consumer is gone: arrives with conversion)
 5. jobs that were published and never claimed: their message was lost
-6. staged bytes that nobody published
+6. bytes that no row names: staged ones that nobody published, and files below raw/
 """
 
 import logging
 import os
 import signal
+import time
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import islice
 from typing import Final
 
-from knowledge.catalog import bases, jobs, orphans, status, workers
+from knowledge.catalog import bases, items, jobs, orphans, requests, status, workers
 from knowledge.db.columns import utc_now
 from knowledge.errors import BaseBusy, KnowledgeError
 from knowledge.ingestion.purge import purge_base
@@ -156,10 +158,32 @@ def _leftover_bytes(rt: Runtime) -> None:
         rt.files.discard(rt.files.leftovers(base_id, STAGED_SECONDS))
 
 
+def _unnamed_files(rt: Runtime) -> None:
+    """Files below raw/ that no row names, once an hour and base: what a crash between a rename and a commit leaves."""
+    now = utc_now()
+    with rt.db.read() as tx:
+        due = bases.not_tidied_since(tx, now - timedelta(seconds=STAGED_SECONDS))
+    for base_id in due:
+        old = time.time() - STAGED_SECONDS
+        listed = (path for path, changed in rt.files.listing(base_id) if changed <= old)
+        while batch := list(islice(listed, 1000)):
+            with rt.db.read() as tx:
+                suspects = items.unnamed(tx, base_id, batch)
+            if suspects:
+                with rt.locks.base(base_id):
+                    with rt.db.read() as tx:
+                        unnamed = items.unnamed(tx, base_id, suspects)
+                    rt.files.remove(base_id, unnamed)
+                log.warning("files that no row names removed", extra={"base": base_id, "files": len(unnamed)})
+        with rt.db.write() as tx:
+            bases.tidied(tx, base_id)
+
+
 def _history(rt: Runtime) -> None:
     with rt.db.write() as tx:
         jobs.prune(tx)
         workers.forget_old(tx)
+        requests.prune(tx)
     rt.cache.evict()
 
 
@@ -169,5 +193,6 @@ _STEPS: Final[tuple[Callable[[Runtime], None], ...]] = (
     _unfinished_deletes,
     _lost_messages,
     _leftover_bytes,
+    _unnamed_files,
     _history,
 )

@@ -5,6 +5,7 @@ Accepting it writes no status. The old material stays searchable until the new o
 
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 from knowledge.catalog import bases, items, jobs, status, tree
 from knowledge.db.columns import utc_now
@@ -20,12 +21,9 @@ from knowledge.model.views import Item
 from knowledge.pipeline.sources import note
 from knowledge.pipeline.sources.probe import Probe, probe_directory, probe_file
 from knowledge.runtime import Runtime
-from pathlib import Path
 
 
-def reindex_items(
-    rt: Runtime, base_id: BaseId, item_ids: Sequence[ItemId], *, allow_empty: bool = False
-) -> ReindexReceipt:
+def reindex_items(rt: Runtime, base_id: BaseId, item_ids: Sequence[ItemId], *, allow_empty: bool = False) -> ReindexReceipt:
     """See `KnowledgeService.reindex_items`.
 
     Raises, with nothing changed:

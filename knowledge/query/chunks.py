@@ -1,6 +1,7 @@
 """The search units of items, in the order of their text, and the text itself."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from knowledge.catalog import bases, items, tree
 from knowledge.errors import InvalidInput, InvalidOperation, ItemNotInBase
@@ -51,6 +52,19 @@ def preview(rt: Runtime, item_id: ItemId, *, characters: int = 2_000) -> Preview
         raise InvalidOperation("This item has no text of its own.", item_id=item_id, status=item.status.value)
     text = rt.index(base).content(item_id) or ""
     return Preview(item_id, text[:characters], len(text), truncated=len(text) > characters)
+
+
+def file_path(rt: Runtime, item_id: ItemId) -> Path:
+    """The stored copy of a file, never its converted text; whether it is still there is not checked.
+
+    Raises:
+        ItemNotFound. InvalidOperation: the item is no file.
+    """
+    with rt.db.read() as tx:
+        item = items.get(tx, item_id)
+    if item.type is not ItemType.FILE or item.relative_path is None:
+        raise InvalidOperation("Only files have a stored copy.", item_id=item_id, type=item.type.value)
+    return rt.files.path(item.base_id, item.relative_path)
 
 
 def _chunk(leaf: Item, stored: StoredUnit) -> Chunk:

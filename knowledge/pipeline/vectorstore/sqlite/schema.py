@@ -97,7 +97,10 @@ def mount(connection: apsw.Connection, base_id: str, dimensions: int | None) -> 
         raise IndexMismatch("This index file belongs to another base.", base_id=base_id, found=found and found.base_id)
     if found.layout != LAYOUT:
         raise IndexMismatch("This index file was written by a newer version.", base_id=base_id, found_layout=found.layout)
-    if found.dimensions != dimensions:
+    if found.dimensions is None and dimensions is not None:
+        with writing(connection):
+            _widen(connection, dimensions)
+    elif found.dimensions != dimensions:
         raise DimensionMismatch(base_id=base_id, expected=dimensions, found=found.dimensions)
 
 
@@ -124,6 +127,12 @@ def _lay_out(connection: apsw.Connection, base_id: str, dimensions: int | None) 
     )
     if dimensions is not None:
         connection.execute("INSERT INTO code_centre VALUES (1, zeroblob(?))", (4 * dimensions,))
+
+
+def _widen(connection: apsw.Connection, dimensions: int) -> None:
+    """A base that searched by words alone got its embedder: its units get vectors one by one, as they are indexed again."""
+    connection.execute("UPDATE identity SET dimensions = ? WHERE dimensions IS NULL", (dimensions,))
+    connection.execute("INSERT OR IGNORE INTO code_centre VALUES (1, zeroblob(?))", (4 * dimensions,))
 
 
 def _drop_all(connection: apsw.Connection) -> None:
