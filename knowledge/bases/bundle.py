@@ -4,8 +4,8 @@
     raw/<path>        the stored bytes of each file and note, under its `relative_path`
     vectors.npz       optional: `hashes` (n strings, SHA-256 of the unit's text) and `vectors` (float32, n × dimensions)
 
-Everything is indexed again here; the vectors spare the payment. A base whose embedder is not declared here becomes `failed` with
-`missing_embedding_model`, one whose vectors are unusable `failed` with `missing_vector_store`; restore leads out of both.
+Everything is indexed again here; the vectors spare the payment. A base whose embedder is not declared here becomes `failed`
+with `missing_embedding_model`, one whose vectors are unusable `failed` with `missing_vector_store`; restore leads out of both.
 """
 
 import io
@@ -77,7 +77,8 @@ def import_base(rt: Runtime, bundle_path: Path) -> Base:
     """The new base; its items are being indexed, or it is `failed` and says why.
 
     Raises:
-        BundleUnreadable: the file is no bundle, or names a path it must not. StorageFull, StorageFailed, BaseBusy: nothing is left.
+        BundleUnreadable: the file is no bundle, or names a path it must not. StorageFull, StorageFailed, BaseBusy. Nothing is
+            left.
     """
     with _opened(bundle_path) as archive:
         bundle = _manifest(archive)
@@ -98,7 +99,7 @@ def import_base(rt: Runtime, bundle_path: Path) -> Base:
         return bases.get(tx, made.id)
 
 
-def _verdict(rt: Runtime, bundle: Bundle, vectors: Mapping[str, Vector] | None | Literal["unusable"]) -> str | None:
+def _verdict(rt: Runtime, bundle: Bundle, vectors: Mapping[str, Vector] | Literal["unusable"] | None) -> str | None:
     """What is wrong with the base as it would be here; None if it can work."""
     if bundle.base.embedder is None:
         return None
@@ -191,7 +192,7 @@ def _manifest(archive: zipfile.ZipFile) -> Bundle:
     return bundle
 
 
-def _vectors(archive: zipfile.ZipFile) -> Mapping[str, Vector] | None | Literal["unusable"]:
+def _vectors(archive: zipfile.ZipFile) -> Mapping[str, Vector] | Literal["unusable"] | None:
     if "vectors.npz" not in archive.namelist():
         return None
     try:

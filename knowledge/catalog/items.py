@@ -114,9 +114,8 @@ def below(tx: Tx, base_id: BaseId, prefix: str) -> dict[str, Item]:
 def roots_at(tx: Tx, base_id: BaseId, names: Collection[str]) -> list[Item]:
     """Visible roots that hold one of these top-level names, given folded."""
     holders = select(PATH.c.item_id).where(PATH.c.base_id == base_id, PATH.c.folded.in_(id_set(names)))
-    rows = tx.execute(
-        select(ITEM).where(ITEM.c.base_id == base_id, ITEM.c.id.in_(holders), ITEM.c.group_id.is_(None), _VISIBLE)
-    )
+    here = select(ITEM).where(ITEM.c.base_id == base_id, ITEM.c.id.in_(holders), ITEM.c.group_id.is_(None), _VISIBLE)
+    rows = tx.execute(here)
     return [view(row) for row in rows]
 
 

@@ -1,10 +1,11 @@
 """Rows whose process is gone, and what their `recovery` makes of them."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from sqlalchemy import select, update
 
-from knowledge.catalog.jobs.conditions import CANCELLED, JOB_ABANDONED, RUNNING, close_followers, ours, terminal, views
+from knowledge.catalog.jobs.conditions import ACTIVE, CANCELLED, JOB_ABANDONED, RUNNING, close_followers, ours, terminal, views
 from knowledge.catalog.rows import JOB
 from knowledge.db.columns import utc_now
 from knowledge.db.engine import Tx
