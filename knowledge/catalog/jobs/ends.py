@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
+from typing import Final
 
-from sqlalchemy import update
+from sqlalchemy import bindparam, update
 
-from knowledge.catalog.jobs.conditions import close_followers, ours, terminal
+from knowledge.catalog.jobs.conditions import OURS, as_ours, close_followers, ours, terminal
 from knowledge.catalog.jobs.lease import require_ours
 from knowledge.catalog.rows import JOB
 from knowledge.db.columns import utc_now
@@ -13,11 +14,14 @@ from knowledge.db.engine import Tx
 from knowledge.errors import LeaseLost
 from knowledge.model.jobs import Job, JobStatus
 
+_END: Final = update(JOB).where(OURS)
+_LET_FOLLOW: Final = update(JOB).where(JOB.c.after == bindparam("job_id"))
+
 
 def finish(tx: Tx, job: Job) -> None:
     """The run has done its work. Raises `LeaseLost` if the row is not ours any more."""
     _close(tx, job, JobStatus.COMPLETED, None, {})
-    tx.execute(update(JOB).where(JOB.c.after == job.id).values(after=None, scheduled_at=utc_now()))
+    tx.execute(_LET_FOLLOW, {"job_id": job.id, "after": None, "scheduled_at": utc_now()})
 
 
 def fail(tx: Tx, job: Job, code: str, detail: Mapping[str, object]) -> None:
@@ -67,5 +71,5 @@ def put_back(
 
 
 def _close(tx: Tx, job: Job, status: JobStatus, code: str | None, detail: Mapping[str, object]) -> None:
-    if not tx.execute(update(JOB).where(ours(job)).values(**terminal(status, code, detail))).rowcount:
+    if not tx.execute(_END, as_ours(job) | terminal(status, code, detail)).rowcount:
         raise LeaseLost(job_id=job.id)
