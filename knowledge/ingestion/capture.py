@@ -23,7 +23,6 @@ def captured(rt: Runtime, run: Run, item: Item) -> Item | None:
                 return wanted
             path = paths.reserve(tx, item.base_id, item.id, f"{note.stem(item.source)}.md")
             rt.files.publish(staged, path, overwrite=True)  # the reserved name is ours; what lies there is a leftover
-            items.set_path(tx, item.id, path)
-            return items.find_wanted(tx, item.id)
+            return items.set_path(tx, item.id, path)
     finally:
         rt.files.discard([staged])

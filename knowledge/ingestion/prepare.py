@@ -93,8 +93,7 @@ def _begin(rt: Runtime, run: Run) -> Item | None:
         if root is None or root.relative_path:
             return root
         name = safe_name(PurePosixPath(root.source).name, fallback="root")
-        items.set_path(tx, root.id, paths.reserve(tx, root.base_id, root.id, name, directory=True))
-        return items.find_wanted(tx, root.id)
+        return items.set_path(tx, root.id, paths.reserve(tx, root.base_id, root.id, name, directory=True))
 
 
 def _files(rt: Runtime, run: Run, root: Item, expansion: _Expansion) -> Iterator[FoundFile]:
