@@ -99,4 +99,4 @@ def default_embedder() -> str | None:
 
 
 def log_directory() -> Path:
-    return config_settings.load().run_dir
+    return config_settings.load().run_dir / "logs"

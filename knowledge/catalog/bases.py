@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Row, and_, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, Row, and_, bindparam, exists, func, or_, select, update
 
 from knowledge.catalog import cursor, groups
 from knowledge.catalog.rows import BASE, ITEM
@@ -16,6 +16,8 @@ from knowledge.model.inputs import BaseInput, BaseQuery
 from knowledge.model.results import BasePage
 from knowledge.model.status import BaseStatus, ItemStatus
 from knowledge.model.views import Base
+
+_BY_ID: Final = select(BASE).where(BASE.c.id == bindparam("base_id"))
 
 
 def insert(tx: Tx, wanted: BaseInput, dimensions: int | None) -> Base:
@@ -41,19 +43,19 @@ def insert(tx: Tx, wanted: BaseInput, dimensions: int | None) -> Base:
 
 
 def get(tx: Tx, base_id: BaseId, *, include_deleting: bool = False) -> Base:
-    """One base with its item count.
+    """One base, its items not counted: every job asks, whatever the base holds.
 
     Raises:
         BaseNotFound: there is none, or it is being deleted.
     """
-    row = tx.execute(_select().where(BASE.c.id == base_id)).one_or_none()
+    row = tx.execute(_BY_ID, {"base_id": base_id}).one_or_none()
     if row is None or (row.deleting_at and not include_deleting):
         raise BaseNotFound(base_id=base_id)
-    return _view(row)
+    return _view(row, item_count=0)
 
 
 def resolve(tx: Tx, id_or_name: str) -> Base:
-    """A base by id, else by its unique name."""
+    """A base by id, else by its unique name, with its item count."""
     found = tx.execute(
         _select().where(BASE.c.deleting_at.is_(None), or_(BASE.c.id == id_or_name, BASE.c.name == id_or_name)).limit(3)
     ).all()
@@ -64,14 +66,15 @@ def resolve(tx: Tx, id_or_name: str) -> Base:
         raise InvalidInput(
             f"Several bases are named {id_or_name!r}; use the id.", base=id_or_name, ids=[row.id for row in exact]
         )
-    return _view(exact[0])
+    return _view(exact[0], exact[0].item_count)
 
 
 def list_all(tx: Tx, *, include_deleting: bool = False) -> Sequence[Base]:
+    """Newest first, with their item counts."""
     statement = _select().order_by(BASE.c.created_at.desc(), BASE.c.id)
     if not include_deleting:
         statement = statement.where(BASE.c.deleting_at.is_(None))
-    return [_view(row) for row in tx.execute(statement)]
+    return [_view(row, row.item_count) for row in tx.execute(statement)]
 
 
 def require_runnable(tx: Tx, base_id: BaseId) -> Base:
@@ -107,12 +110,12 @@ def page(tx: Tx, query: BaseQuery) -> BasePage:
         if edge is not None:
             beyond = (key < edge, BASE.c.id < after[1]) if is_descending else (key > edge, BASE.c.id > after[1])
             statement = statement.where(or_(beyond[0], and_(key == edge, beyond[1])))
-    found = [_view(row) for row in tx.execute(statement)]
+    found = [_view(row, row.item_count) for row in tx.execute(statement)]
     shown = found[: query.limit]
     following = None
     if len(found) > query.limit:
         last = shown[-1]
-        edges = {"name": last.name, "created_at": last.created_at, "updated_at": last.updated_at}
+        edges: dict[str, str | datetime] = {"name": last.name, "created_at": last.created_at, "updated_at": last.updated_at}
         following = cursor.write(edges[query.sort_by], last.id)
     return BasePage(shown, total, following)
 
@@ -188,7 +191,7 @@ def _select() -> Any:
     return select(BASE, count.label("item_count"))
 
 
-def _view(row: Row[Any]) -> Base:
+def _view(row: Row[Any], item_count: int) -> Base:
     return Base(
         id=BaseId(row.id),
         name=row.name,
@@ -210,5 +213,5 @@ def _view(row: Row[Any]) -> Base:
         created_at=row.created_at,
         updated_at=row.updated_at,
         deleting_at=row.deleting_at,
-        item_count=row.item_count,
+        item_count=item_count,
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, and_, case, func, or_, select, update
+from sqlalchemy import ColumnElement, Row, Select, and_, bindparam, case, func, or_, select, update
 
 from knowledge.catalog.rows import BASE, ITEM, PATH
 from knowledge.db.columns import utc_now
@@ -24,6 +24,19 @@ MAX_PAGE = 100
 
 _CONTAINER_FIRST = case((ITEM.c.type == ItemType.DIRECTORY, 0), else_=1)
 _VISIBLE = ITEM.c.status != ItemStatus.DELETING
+
+# Built once: every job asks these several times, and building a statement takes longer than running it.
+_WANTED = (
+    select(ITEM)
+    .join(BASE, BASE.c.id == ITEM.c.base_id)
+    .where(ITEM.c.id == bindparam("item_id"), _VISIBLE, BASE.c.deleting_at.is_(None))
+)
+_SET_PATH = (
+    update(ITEM)
+    .where(ITEM.c.id == bindparam("item_id"))
+    .values(relative_path=bindparam("path"), updated_at=bindparam("now"))
+    .returning(ITEM)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +100,7 @@ def find(tx: Tx, item_id: ItemId) -> Item | None:
 
 def find_wanted(tx: Tx, item_id: ItemId) -> Item | None:
     """The item, unless it is gone, `deleting`, or its base is being deleted."""
-    row = tx.execute(
-        select(ITEM).join(BASE, BASE.c.id == ITEM.c.base_id).where(ITEM.c.id == item_id, _VISIBLE, BASE.c.deleting_at.is_(None))
-    ).one_or_none()
+    row = tx.execute(_WANTED, {"item_id": item_id}).one_or_none()
     return None if row is None else view(row)
 
 
@@ -137,8 +148,9 @@ def unnamed(tx: Tx, base_id: BaseId, paths: Collection[str]) -> list[str]:
     return [path for path in paths if path not in named]
 
 
-def set_path(tx: Tx, item_id: ItemId, relative_path: str) -> None:
-    tx.execute(update(ITEM).where(ITEM.c.id == item_id).values(relative_path=relative_path, updated_at=utc_now()))
+def set_path(tx: Tx, item_id: ItemId, relative_path: str) -> Item:
+    """Say where the bytes of an existing item are; returns the item as it is now."""
+    return view(tx.execute(_SET_PATH, {"item_id": item_id, "path": relative_path, "now": utc_now()}).one())
 
 
 def set_data(tx: Tx, item_id: ItemId, **changes: object) -> None:

@@ -65,12 +65,8 @@ def deletes_without_job(tx: Tx) -> dict[BaseId, list[ItemId]]:
 
 
 def _named_by_job(types: Collection[JobType] = tuple(JobType)) -> Exists:
-    return exists().where(
-        JOB_ITEM.c.item_id == ITEM.c.id,
-        JOB.c.id == JOB_ITEM.c.job_id,
-        JOB.c.status.in_(ACTIVE_JOB),
-        JOB.c.type.in_(types),
-    )
+    active = exists().where(JOB.c.id == JOB_ITEM.c.job_id, JOB.c.status.in_(ACTIVE_JOB), JOB.c.type.in_(types))
+    return exists().where(JOB_ITEM.c.item_id == ITEM.c.id, active)  # nested, so that the few links of the item come first
 
 
 def _has_unfinished_child(tx: Tx, base_id: str, container_id: str) -> bool:
@@ -79,19 +75,12 @@ def _has_unfinished_child(tx: Tx, base_id: str, container_id: str) -> bool:
 
 
 def _is_being_expanded(tx: Tx, base_id: str, container_id: str) -> bool:
-    chain = (
-        select(ITEM.c.id, ITEM.c.group_id)
-        .where(ITEM.c.base_id == base_id, ITEM.c.id == container_id)
-        .cte("chain", recursive=True)
-    )
-    chain = chain.union(select(ITEM.c.id, ITEM.c.group_id).where(ITEM.c.base_id == base_id, ITEM.c.id == chain.c.group_id))
-    job = exists().where(
-        JOB_ITEM.c.item_id.in_(select(chain.c.id)),
-        JOB.c.id == JOB_ITEM.c.job_id,
-        JOB.c.status.in_(ACTIVE_JOB),
-        JOB.c.type.in_(_EXPANDING),
-    )
-    return bool(tx.scalar(select(job)))
+    own = select(ITEM.c.base_id, ITEM.c.id, ITEM.c.group_id).where(ITEM.c.base_id == base_id, ITEM.c.id == container_id)
+    chain = own.cte("chain", recursive=True)
+    parent = select(ITEM.c.base_id, ITEM.c.id, ITEM.c.group_id)
+    chain = chain.union(parent.where(ITEM.c.base_id == chain.c.base_id, ITEM.c.id == chain.c.group_id))
+    active = exists().where(JOB.c.id == JOB_ITEM.c.job_id, JOB.c.status.in_(ACTIVE_JOB), JOB.c.type.in_(_EXPANDING))
+    return bool(tx.scalar(select(exists().where(JOB_ITEM.c.item_id.in_(select(chain.c.id)), active))))
 
 
 def _by_base(tx: Tx, statement: Select[Any]) -> dict[BaseId, list[ItemId]]:

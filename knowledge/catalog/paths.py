@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 
 from knowledge.catalog.rows import PATH
 from knowledge.db.engine import Tx
@@ -11,6 +11,8 @@ from knowledge.model.ids import BaseId, ItemId
 from knowledge.model.names import folded, numbered
 
 _TRY_IN_ORDER: Final = 16
+_HOLDER: Final = select(PATH.c.item_id).where(PATH.c.base_id == bindparam("base_id"), PATH.c.folded == bindparam("folded"))
+_HOLD: Final = PATH.insert()
 
 
 def reserve(tx: Tx, base_id: BaseId, item_id: ItemId, name: str, *, directory: bool = False) -> str:
@@ -22,12 +24,11 @@ def reserve(tx: Tx, base_id: BaseId, item_id: ItemId, name: str, *, directory: b
 
     def taken(number: int) -> bool:
         candidate = folded(numbered(name, number, directory=directory))
-        held = select(PATH.c.item_id).where(PATH.c.base_id == base_id, PATH.c.folded == candidate)
-        return tx.scalar(held) is not None
+        return tx.scalar(_HOLDER, {"base_id": base_id, "folded": candidate}) is not None
 
     number = next((n for n in range(_TRY_IN_ORDER) if not taken(n)), None)
     chosen = numbered(name, _gallop(taken) if number is None else number, directory=directory)
-    tx.execute(PATH.insert().values(base_id=base_id, folded=folded(chosen), item_id=item_id))
+    tx.execute(_HOLD, {"base_id": base_id, "folded": folded(chosen), "item_id": item_id})
     return chosen
 
 

@@ -192,14 +192,6 @@ class KnowledgeJob(_Row, table=True):
             postgresql_where=text("status = 'pending' AND published_at IS NULL"),
         ),
         Index(
-            "ix_job_active",
-            "base_id",
-            "status",
-            "track",
-            sqlite_where=text("status IN ('pending', 'running')"),
-            postgresql_where=text("status IN ('pending', 'running')"),
-        ),
-        Index(
             "ix_job_flying",
             "base_id",
             "track",
@@ -217,7 +209,7 @@ class KnowledgeJob(_Row, table=True):
         ),  # every job that ends looks for its followers
         Index("ix_job_created", "created_at"),
         Index("ix_job_base_created", "base_id", "created_at"),
-        Index("ix_job_type_finished", "type", "finished_at"),
+        Index("ix_job_type_finished", "type", "finished_at", "id"),
     )
 
     id: str = Field(primary_key=True)

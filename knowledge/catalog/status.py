@@ -7,9 +7,9 @@ changes a status recomputes the containers above it in the same transaction.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, and_, exists, select, update
+from sqlalchemy import ColumnElement, and_, bindparam, exists, select, update
 
-from knowledge.catalog.items import find_wanted
+from knowledge.catalog.items import find_wanted, view
 from knowledge.catalog.rows import ITEM
 from knowledge.catalog.tree import subtree
 from knowledge.db.columns import utc_now
@@ -24,6 +24,28 @@ from knowledge.model.views import Item
 _UNFINISHED: Final = frozenset(ItemStatus) - TERMINAL - {ItemStatus.DELETING}
 
 
+def _has_child(statuses: Collection[ItemStatus]) -> ColumnElement[bool]:
+    child = ITEM.alias()
+    return exists().where(
+        child.c.base_id == ITEM.c.base_id, child.c.group_id == ITEM.c.id, child.c.status.in_(sorted(statuses))
+    )
+
+
+# Built once: every job runs these several times, and building a statement takes longer than running it.
+_ONE: Final = update(ITEM).where(ITEM.c.id == bindparam("item_id"))
+_ONE_VISIBLE: Final = _ONE.where(ITEM.c.status != ItemStatus.DELETING)
+_ONE_AND_READ: Final = _ONE.returning(ITEM)
+_CONTAINER: Final = select(
+    ITEM.c.type,
+    ITEM.c.status,
+    ITEM.c.error,
+    ITEM.c.group_id,
+    ITEM.c.expanded_at,
+    _has_child(_UNFINISHED).label("has_unfinished"),
+    _has_child([ItemStatus.FAILED]).label("has_failed"),
+).where(ITEM.c.base_id == bindparam("base_id"), ITEM.c.id == bindparam("item_id"))
+
+
 def begin(tx: Tx, item_id: ItemId, status: ItemStatus) -> Item | None:
     """Set an active status and clear the error; None if the item is gone, `deleting`, or its base is being deleted."""
     if status not in ACTIVE:
@@ -31,21 +53,16 @@ def begin(tx: Tx, item_id: ItemId, status: ItemStatus) -> Item | None:
     item = find_wanted(tx, item_id)
     if item is None:
         return None
-    _write(tx, ITEM.c.id == item_id, status)
+    begun = view(tx.execute(_ONE_AND_READ, {"item_id": item_id, **_values(status)}).one())
     if item.status not in ACTIVE:
         reconcile(tx, item.base_id, [item.group_id])
-    return find_wanted(tx, item_id)
+    return begun
 
 
 def complete(tx: Tx, item: Item, *, chunk_count: int, notices: Collection[Notice]) -> None:
     """A leaf has its material in the index."""
-    _write(
-        tx,
-        and_(ITEM.c.id == item.id, ITEM.c.status != ItemStatus.DELETING),
-        ItemStatus.COMPLETED,
-        chunk_count=chunk_count,
-        notices=sorted(notices),
-    )
+    values = _values(ItemStatus.COMPLETED, chunk_count=chunk_count, notices=sorted(notices))
+    tx.execute(_ONE_VISIBLE, {"item_id": item.id, **values})
     reconcile(tx, item.base_id, [item.group_id])
 
 
@@ -137,34 +154,29 @@ def reconcile(tx: Tx, base_id: str, start: Iterable[str | None]) -> None:
     while pending:
         item_id = next(iter(pending))
         del pending[item_id]
-        row = tx.execute(
-            select(ITEM.c.type, ITEM.c.status, ITEM.c.error, ITEM.c.group_id, ITEM.c.expanded_at).where(
-                ITEM.c.base_id == base_id, ITEM.c.id == item_id
-            )
-        ).one_or_none()
+        row = tx.execute(_CONTAINER, {"base_id": base_id, "item_id": item_id}).one_or_none()
         if row is None or row.type is not ItemType.DIRECTORY or row.status is ItemStatus.DELETING:
             continue
         if row.status is not ItemStatus.PREPARING and row.expanded_at is not None:
-            status, error = _from_children(tx, base_id, item_id)
+            status, error = _from_children(row.has_unfinished, row.has_failed)
             if (status, error) == (row.status, row.error):
                 continue
-            _write(tx, ITEM.c.id == item_id, status, error=error)
+            tx.execute(_ONE, {"item_id": item_id, **_values(status, error=error)})
         if row.group_id:
             pending[row.group_id] = None
 
 
-def _from_children(tx: Tx, base_id: str, container_id: str) -> tuple[ItemStatus, str | None]:
-    def any_child(statuses: Collection[ItemStatus]) -> bool:
-        child = exists().where(ITEM.c.base_id == base_id, ITEM.c.group_id == container_id, ITEM.c.status.in_(statuses))
-        return bool(tx.scalar(select(child)))
-
-    if any_child(_UNFINISHED):
+def _from_children(has_unfinished: bool, has_failed: bool) -> tuple[ItemStatus, str | None]:
+    if has_unfinished:
         return ItemStatus.PROCESSING, None
-    if any_child([ItemStatus.FAILED]):
+    if has_failed:
         return ItemStatus.FAILED, CHILD_FAILED
     return ItemStatus.COMPLETED, None
 
 
 def _write(tx: Tx, where: ColumnElement[bool], status: ItemStatus, *, error: str | None = None, **more: Any) -> None:
-    more.setdefault("error_detail", {})
-    tx.execute(update(ITEM).where(where).values(status=status, error=error, updated_at=utc_now(), **more))
+    tx.execute(update(ITEM).where(where).values(**_values(status, error=error, **more)))
+
+
+def _values(status: ItemStatus, *, error: str | None = None, **more: Any) -> dict[str, Any]:
+    return {"status": status, "error": error, "error_detail": {}, "updated_at": utc_now(), **more}

@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
-from sqlalchemy import CTE, exists, func, or_, select
+from sqlalchemy import CTE, Select, exists, func, or_, select
 
 from knowledge.catalog.items import view
 from knowledge.catalog.rows import ITEM
@@ -18,8 +19,19 @@ from knowledge.model.views import Item
 
 def subtree(base_id: BaseId, roots: Sequence[str]) -> CTE:
     """The ids of these roots and everything below them, for use inside one statement."""
-    top = select(ITEM.c.id).where(ITEM.c.base_id == base_id, ITEM.c.id.in_(id_set(roots))).cte("subtree", recursive=True)
-    return top.union(select(ITEM.c.id).where(ITEM.c.base_id == base_id, ITEM.c.group_id == top.c.id))
+    return descending(
+        select(ITEM.c.base_id, ITEM.c.id).where(ITEM.c.base_id == base_id, ITEM.c.id.in_(id_set(roots))), "subtree"
+    )
+
+
+def descending(start: Select[Any], name: str) -> CTE:
+    """These rows (`base_id`, `id`) and everything below them.
+
+    The base comes along with each row: if it were a fixed value, SQLite would walk the whole base for every row found.
+    """
+    above = start.cte(name, recursive=True)
+    below = select(ITEM.c.base_id, ITEM.c.id).where(ITEM.c.base_id == above.c.base_id, ITEM.c.group_id == above.c.id)
+    return above.union(below)
 
 
 def outermost(tx: Tx, base_id: BaseId, item_ids: Sequence[ItemId]) -> list[ItemId]:
@@ -37,8 +49,8 @@ def outermost(tx: Tx, base_id: BaseId, item_ids: Sequence[ItemId]) -> list[ItemI
         raise ItemNotFound(item_ids=list(unknown))
     if foreign := [item_id for item_id in wanted if homes[item_id] != base_id]:
         raise ItemNotInBase(base_id=base_id, item_ids=list(foreign))
-    below = select(ITEM.c.id).where(ITEM.c.base_id == base_id, ITEM.c.group_id.in_(id_set(wanted))).cte("below", recursive=True)
-    below = below.union(select(ITEM.c.id).where(ITEM.c.base_id == base_id, ITEM.c.group_id == below.c.id))
+    children = select(ITEM.c.base_id, ITEM.c.id).where(ITEM.c.base_id == base_id, ITEM.c.group_id.in_(id_set(wanted)))
+    below = descending(children, "below")
     nested = set(tx.scalars(select(below.c.id).where(below.c.id.in_(id_set(wanted)))))
     return [item_id for item_id in wanted if item_id not in nested]
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Column, Select, String, Table, func, select
+from sqlalchemy import Column, Select, String, Table, bindparam, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from knowledge.db.engine import Tx
@@ -12,7 +12,20 @@ from knowledge.db.engine import Tx
 
 def id_set(ids: Iterable[str]) -> Select[Any]:
     """A sub-select of these ids; one bound parameter, however many there are."""
-    values = func.json_each(json.dumps(list(ids))).table_valued(Column("value", String))
+    return _unnested(id_list(ids))
+
+
+def id_set_of(parameter: str) -> Select[Any]:
+    """The same for a statement that is built once: the ids come with each execution, as `id_list` writes them."""
+    return _unnested(bindparam(parameter, type_=String))
+
+
+def id_list(ids: Iterable[str]) -> str:
+    return json.dumps(list(ids))
+
+
+def _unnested(document: Any) -> Select[Any]:
+    values = func.json_each(document).table_valued(Column("value", String))
     return select(values.c.value)
 
 

@@ -4,7 +4,6 @@ import logging
 
 from knowledge.catalog import jobs
 from knowledge.catalog.jobs import Refusal
-from knowledge.db.columns import utc_now
 from knowledge.errors import BaseBusy
 from knowledge.ingestion import recovery
 from knowledge.ingestion.run import Run
@@ -40,9 +39,6 @@ def claim(rt: Runtime, job_id: JobId) -> Run | None:
 
 def claim_next(rt: Runtime, job: Job) -> Run | None:
     """A run of the next waiting job of the same base and type, which saves a way through the broker."""
-    with rt.db.read() as tx:
-        if not jobs.has_due(tx, job.base_id, utc_now()):
-            return None
     with rt.db.write() as tx:
         following = jobs.claim_next(tx, job, this_process(), rt.options.lease_seconds, rt.options.base_concurrency)
     return None if following is None else Run(rt, following)

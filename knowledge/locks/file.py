@@ -20,7 +20,11 @@ from knowledge.errors import BaseBusy
 if TYPE_CHECKING:
     from filelock import FileLock
 
-POLL_SECONDS: Final = 0.01  #: how soon a waiter notices; each look costs one system call
+POLL_SECONDS: Final = 0.01  #: how soon a waiter notices that the lock is free
+BRISK_POLL_SECONDS: Final = (
+    0.0005  #: the same at first: a commit takes milliseconds, so sleeping longer would be most of the wait
+)
+BRISK_SECONDS: Final = 0.1
 _LINE_BYTES: Final = 120
 _NAME: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,127}")
 
@@ -82,11 +86,12 @@ class FileLocks:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         # A fresh object each time: filelock's own are re-entrant, which would let two threads in.
         lock = FileLock(path, mode=0o600, thread_local=False, is_singleton=False)
-        try:
-            lock.acquire(timeout=max(0.0, wait_seconds), poll_interval=POLL_SECONDS)
-        except Timeout:
-            return None
-        return lock
+        brisk = min(max(0.0, wait_seconds), BRISK_SECONDS)
+        for seconds, poll_seconds in ((brisk, BRISK_POLL_SECONDS), (wait_seconds - brisk, POLL_SECONDS)):
+            with suppress(Timeout):
+                lock.acquire(timeout=max(0.0, seconds), poll_interval=poll_seconds)
+                return lock
+        return None
 
 
 class _Held(threading.local):

@@ -11,6 +11,14 @@ from knowledge.model.views import Base, Item
 
 
 @dataclass(frozen=True, slots=True)
+class Conflict:
+    """A root of this type and name is there already, or twice in the call."""
+
+    type: ItemType
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
 class AddReceipt:
     """Accepted: rows and jobs are committed. Not yet indexed."""
 
@@ -18,14 +26,6 @@ class AddReceipt:
     items: Sequence[Item]
     published: bool  #: False: the broker does not answer; the jobs wait in the ledger and are sent when it is back
     conflicts: Sequence[Conflict] = ()  #: with `detect`: what is in the way; then nothing was added
-
-
-@dataclass(frozen=True, slots=True)
-class Conflict:
-    """A root of this type and name is there already, or twice in the call."""
-
-    type: ItemType
-    title: str
 
 
 @dataclass(frozen=True, slots=True)

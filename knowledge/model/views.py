@@ -29,7 +29,7 @@ class Base:
     created_at: datetime
     updated_at: datetime
     deleting_at: datetime | None = None
-    item_count: int = 0  #: items of all levels that are not `deleting`
+    item_count: int = 0  #: items of all levels that are not `deleting`; counted where bases are shown, else 0
 
     @property
     def mode(self) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, select, update
+from sqlalchemy import ColumnElement, Row, select, update
 
 from knowledge.catalog.jobs.conditions import (
     ACTIVE,
@@ -26,21 +26,18 @@ from knowledge.model.jobs import Job, JobStatus, JobType
 
 def cancel_touching(tx: Tx, base_id: BaseId, roots: Sequence[ItemId]) -> None:
     """Close the waiting jobs of these subtrees and ask the running ones to stop; other deletes are left alone."""
-    touched = _touching(base_id, roots)
-    waiting = list(tx.scalars(select(JOB.c.id).where(touched, JOB.c.status == JobStatus.PENDING)))
-    _cancel(tx, waiting, select(JOB.c.id).where(touched, RUNNING))
+    touched = tx.execute(select(JOB.c.id, JOB.c.status).where(_touching(base_id, roots), ACTIVE)).all()
+    _cancel(tx, touched)
 
 
 def cancel_base(tx: Tx, base_id: BaseId) -> None:
     """The same for every job of a base, deletes included."""
-    waiting = list(tx.scalars(select(JOB.c.id).where(ACTIVE, JOB.c.base_id == base_id, JOB.c.status == JobStatus.PENDING)))
-    _cancel(tx, waiting, select(JOB.c.id).where(RUNNING, JOB.c.base_id == base_id))
+    _cancel(tx, tx.execute(select(JOB.c.id, JOB.c.status).where(ACTIVE, JOB.c.base_id == base_id)).all())
 
 
 def cancel_one(tx: Tx, job: Job) -> None:
     """The same for one job."""
-    waiting = [job.id] if job.status is JobStatus.PENDING else []
-    _cancel(tx, list(waiting), select(JOB.c.id).where(RUNNING, JOB.c.id == job.id))
+    _cancel(tx, tx.execute(select(JOB.c.id, JOB.c.status).where(ACTIVE, JOB.c.id == job.id)).all())
 
 
 def hurry(tx: Tx, job: Job) -> bool:
@@ -55,16 +52,16 @@ def hurry(tx: Tx, job: Job) -> bool:
     )
 
 
-def _cancel(tx: Tx, waiting: list[str], running: Any) -> None:
+def _cancel(tx: Tx, active: Sequence[Row[Any, Any]]) -> None:
+    waiting = [row.id for row in active if row.status is JobStatus.PENDING]
+    running = [row.id for row in active if row.status is JobStatus.RUNNING]
     if waiting:
         tx.execute(update(JOB).where(JOB.c.id.in_(id_set(waiting))).values(**terminal(JobStatus.CANCELLED, CANCELLED, {})))
         close_followers(tx, waiting, CANCELLED)
-    now = utc_now()
-    tx.execute(
-        update(JOB)
-        .where(JOB.c.id.in_(running), JOB.c.cancel_requested_at.is_(None))
-        .values(cancel_requested_at=now, updated_at=now)
-    )
+    if running:
+        now = utc_now()
+        unasked = JOB.c.id.in_(id_set(running)) & JOB.c.cancel_requested_at.is_(None)
+        tx.execute(update(JOB).where(unasked).values(cancel_requested_at=now, updated_at=now))
 
 
 def running_touching(tx: Tx, base_id: BaseId, roots: Sequence[ItemId]) -> list[Job]:
@@ -73,7 +70,8 @@ def running_touching(tx: Tx, base_id: BaseId, roots: Sequence[ItemId]) -> list[J
 
 
 def running_in(tx: Tx, base_id: BaseId) -> list[Job]:
-    return views(tx, tx.execute(select(JOB).where(RUNNING, JOB.c.base_id == base_id)).all())
+    """Running jobs of a base; there are never more than worker slots, so all are read and those of the base picked."""
+    return views(tx, [row for row in tx.execute(select(JOB).where(RUNNING)) if row.base_id == base_id])
 
 
 def revoke(tx: Tx, job: Job) -> None:
@@ -84,4 +82,4 @@ def revoke(tx: Tx, job: Job) -> None:
 
 def _touching(base_id: BaseId, roots: Sequence[ItemId]) -> ColumnElement[bool]:
     linked = select(JOB_ITEM.c.job_id).where(JOB_ITEM.c.item_id.in_(select(subtree(base_id, roots).c.id)))
-    return JOB.c.id.in_(linked) & (JOB.c.base_id == base_id) & (JOB.c.type != JobType.DELETE_SUBTREE)
+    return JOB.c.id.in_(linked) & (JOB.c.type != JobType.DELETE_SUBTREE)

@@ -4,12 +4,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Row, select, text, update
+from sqlalchemy import ColumnElement, Row, bindparam, select, text, update
 
 from knowledge.catalog.rows import JOB, JOB_ITEM
 from knowledge.db.columns import utc_now
 from knowledge.db.engine import Tx
-from knowledge.db.sql import id_set
+from knowledge.db.sql import id_list, id_set, id_set_of
 from knowledge.model.ids import BaseId, ItemId, JobId
 from knowledge.model.jobs import Job, JobStatus, Owner
 
@@ -17,16 +17,28 @@ from knowledge.model.jobs import Job, JobStatus, Owner
 ACTIVE: Final = text("knowledge_job.status IN ('pending', 'running')")
 RUNNING: Final = text("knowledge_job.status = 'running'")
 WAITING: Final = text("knowledge_job.status = 'pending' AND knowledge_job.published_at IS NULL")
+KEY_HOLDING: Final = text("knowledge_job.status IN ('pending', 'running') AND knowledge_job.cancel_requested_at IS NULL")
 FLYING: Final = text("knowledge_job.status IN ('pending', 'running') AND knowledge_job.published_at IS NOT NULL")
 
 CANCELLED: Final = "cancelled"  #: error of a row closed on request
 JOB_ABANDONED: Final = "job_abandoned"  #: error of an abandon row whose run was lost
 LEASE_REVOKED: Final = "lease_revoked"  #: error of a row that did not stop when asked
 
+# Statements of every job are built once: building one takes longer than running it.
+OURS: Final = (JOB.c.id == bindparam("job_id")) & (JOB.c.run_token == bindparam("token"))  #: the parameters of `as_ours`
+_LINKS: Final = (
+    select(JOB_ITEM).where(JOB_ITEM.c.job_id.in_(id_set_of("job_ids"))).order_by(JOB_ITEM.c.job_id, JOB_ITEM.c.item_id)
+)
+
 
 def ours(job: Job) -> ColumnElement[bool]:
     """The row, while this run owns it."""
     return (JOB.c.id == job.id) & (JOB.c.run_token == job.run_token)
+
+
+def as_ours(job: Job) -> dict[str, Any]:
+    """The parameters of `OURS`."""
+    return {"job_id": job.id, "token": job.run_token}
 
 
 def terminal(status: JobStatus, code: str | None, detail: Mapping[str, object]) -> dict[str, Any]:
@@ -56,8 +68,7 @@ def views(tx: Tx, rows: Sequence[Row[Any]]) -> list[Job]:
     if not rows:
         return []
     links: dict[str, list[ItemId]] = defaultdict(list)
-    ids = id_set(row.id for row in rows)
-    for link in tx.execute(select(JOB_ITEM).where(JOB_ITEM.c.job_id.in_(ids)).order_by(JOB_ITEM.c.item_id)):
+    for link in tx.execute(_LINKS, {"job_ids": id_list(row.id for row in rows)}):
         links[link.job_id].append(ItemId(link.item_id))
     return [_view(row, tuple(links[row.id])) for row in rows]
 

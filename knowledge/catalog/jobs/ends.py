@@ -2,16 +2,20 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
+from typing import Final
 
-from sqlalchemy import update
+from sqlalchemy import bindparam, update
 
-from knowledge.catalog.jobs.conditions import close_followers, ours, terminal
+from knowledge.catalog.jobs.conditions import OURS, as_ours, close_followers, ours, terminal
 from knowledge.catalog.jobs.lease import require_ours
 from knowledge.catalog.rows import JOB
 from knowledge.db.columns import utc_now
 from knowledge.db.engine import Tx
 from knowledge.errors import LeaseLost
 from knowledge.model.jobs import Job, JobStatus
+
+_END: Final = update(JOB).where(OURS)
+_LET_FOLLOW: Final = update(JOB).where(JOB.c.after == bindparam("job_id"))
 
 
 def finish(tx: Tx, job: Job, **result: int) -> None:
@@ -23,7 +27,7 @@ def finish(tx: Tx, job: Job, **result: int) -> None:
     _close(tx, job, JobStatus.COMPLETED, None, {})
     if result:
         tx.execute(update(JOB).where(JOB.c.id == job.id).values(progress={"stage": "done", **result}))
-    tx.execute(update(JOB).where(JOB.c.after == job.id).values(after=None, scheduled_at=utc_now()))
+    tx.execute(_LET_FOLLOW, {"job_id": job.id, "after": None, "scheduled_at": utc_now()})
 
 
 def fail(tx: Tx, job: Job, code: str, detail: Mapping[str, object]) -> None:
@@ -73,5 +77,5 @@ def put_back(
 
 
 def _close(tx: Tx, job: Job, status: JobStatus, code: str | None, detail: Mapping[str, object]) -> None:
-    if not tx.execute(update(JOB).where(ours(job)).values(**terminal(status, code, detail))).rowcount:
+    if not tx.execute(_END, as_ours(job) | terminal(status, code, detail)).rowcount:
         raise LeaseLost(job_id=job.id)

@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import select
 
+from knowledge.catalog.jobs.conditions import KEY_HOLDING
 from knowledge.catalog.rows import JOB, JOB_ITEM
 from knowledge.db.columns import utc_now
 from knowledge.db.engine import Tx
 from knowledge.db.sql import id_set, insert_new
 from knowledge.model.ids import JobId, new_job_id
-from knowledge.model.jobs import ACTIVE_JOB, JobSpec, JobStatus
+from knowledge.model.jobs import JobSpec, JobStatus
 
 
 def enqueue(tx: Tx, spec: JobSpec, *, shard: str) -> JobId:
@@ -56,11 +57,9 @@ def enqueue_all(tx: Tx, specs: Sequence[JobSpec], *, shard: str) -> list[JobId]:
         if job_id in inserted:
             links.extend({"job_id": job_id, "item_id": item_id} for item_id in dict.fromkeys(spec.item_ids))
         else:
-            ids[position] = JobId(tx.execute(select(JOB.c.id).where(_holds_key(spec.idempotency_key))).scalar_one())
+            ids[position] = JobId(
+                tx.execute(select(JOB.c.id).where(KEY_HOLDING, JOB.c.idempotency_key == spec.idempotency_key)).scalar_one()
+            )
     if links:
         tx.execute(JOB_ITEM.insert(), links)
     return ids
-
-
-def _holds_key(key: str) -> ColumnElement[bool]:
-    return (JOB.c.idempotency_key == key) & JOB.c.status.in_(ACTIVE_JOB) & JOB.c.cancel_requested_at.is_(None)

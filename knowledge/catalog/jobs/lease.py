@@ -5,12 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import Row, select, update
+from sqlalchemy import Row, bindparam, select, update
 
-from knowledge.catalog.jobs.conditions import RUNNING, ours
-from knowledge.catalog.jobs.history import get
+from knowledge.catalog.jobs.conditions import OURS, RUNNING, as_ours, views
 from knowledge.catalog.jobs.window import first_due, flying
 from knowledge.catalog.rows import JOB
 from knowledge.db.columns import utc_now
@@ -18,6 +17,12 @@ from knowledge.db.engine import Tx
 from knowledge.errors import CancelRequested, LeaseLost
 from knowledge.model.ids import JobId
 from knowledge.model.jobs import ACTIVE_JOB, Job, JobStatus, Owner
+
+_ROW: Final = select(JOB).where(JOB.c.id == bindparam("job_id"))
+_DRAIN: Final = select(JOB.c.drain_until).where(JOB.c.id == bindparam("job_id"))
+_STANDING: Final = select(JOB.c.run_token, JOB.c.cancel_requested_at, JOB.c.drain_until).where(JOB.c.id == bindparam("job_id"))
+_START: Final = update(JOB).where(JOB.c.id == bindparam("job_id")).returning(JOB)
+_RENEW: Final = update(JOB).where(OURS)
 
 
 class Refusal(StrEnum):
@@ -32,7 +37,7 @@ class Refusal(StrEnum):
 def claim(tx: Tx, job_id: JobId, owner: Owner, lease_seconds: float) -> Job | Refusal:
     """Pending → running for this owner, or why not."""
     now = utc_now()
-    row = tx.execute(select(JOB).where(JOB.c.id == job_id)).one_or_none()
+    row = tx.execute(_ROW, {"job_id": job_id}).one_or_none()
     if row is None or row.status not in ACTIVE_JOB:
         return Refusal.GONE
     if row.status is JobStatus.RUNNING:
@@ -48,34 +53,34 @@ def claim_next(tx: Tx, job: Job, owner: Owner, lease_seconds: float, window: int
     Nothing if the worker was told to stop while `job` ran: the new row would not carry the stop's deadline.
     """
     now = utc_now()
-    if tx.scalar(select(JOB.c.drain_until).where(JOB.c.id == job.id)) is not None:
+    if tx.scalar(_DRAIN, {"job_id": job.id}) is not None:
         return None
     if flying(tx, job.base_id, job.kind.track) >= window:
         return None
-    row = tx.execute(first_due(job.base_id, job.kind.track, now).limit(1)).one_or_none()
+    row = next(iter(first_due(tx, job.base_id, job.kind.track, now, 1)), None)
     if row is None or row.type is not job.type:
         return None
     return _start(tx, row, owner, lease_seconds, now)
 
 
 def _start(tx: Tx, row: Row[Any], owner: Owner, lease_seconds: float, now: datetime) -> Job:
-    tx.execute(
-        update(JOB)
-        .where(JOB.c.id == row.id)
-        .values(
-            status=JobStatus.RUNNING,
-            run_token=uuid.uuid4().hex,
-            owner_host=owner.host,
-            owner_pid=owner.pid,
-            owner_started=owner.started,
-            lease_until=now + timedelta(seconds=lease_seconds),
-            published_at=row.published_at or now,
-            started_at=now,
-            drain_until=None,
-            updated_at=now,
-        )
-    )
-    return get(tx, JobId(row.id))
+    started = tx.execute(
+        _START,
+        {
+            "job_id": row.id,
+            "status": JobStatus.RUNNING,
+            "run_token": uuid.uuid4().hex,
+            "owner_host": owner.host,
+            "owner_pid": owner.pid,
+            "owner_started": owner.started,
+            "lease_until": now + timedelta(seconds=lease_seconds),
+            "published_at": row.published_at or now,
+            "started_at": now,
+            "drain_until": None,
+            "updated_at": now,
+        },
+    ).one()
+    return views(tx, [started])[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +93,7 @@ class Standing:
 
 
 def standing(tx: Tx, job: Job) -> Standing:
-    row = tx.execute(
-        select(JOB.c.run_token, JOB.c.cancel_requested_at, JOB.c.drain_until).where(JOB.c.id == job.id)
-    ).one_or_none()
+    row = tx.execute(_STANDING, {"job_id": job.id}).one_or_none()
     if row is None or row.run_token != job.run_token:
         return Standing(is_ours=False)
     return Standing(True, row.cancel_requested_at is not None, row.drain_until)
@@ -99,11 +102,8 @@ def standing(tx: Tx, job: Job) -> Standing:
 def renew(tx: Tx, job: Job, lease_seconds: float, progress: Mapping[str, object]) -> Standing:
     """Prolong the lease if it is still ours."""
     now = utc_now()
-    tx.execute(
-        update(JOB)
-        .where(ours(job))
-        .values(lease_until=now + timedelta(seconds=lease_seconds), progress=dict(progress), updated_at=now)
-    )
+    values = {"lease_until": now + timedelta(seconds=lease_seconds), "progress": dict(progress), "updated_at": now}
+    tx.execute(_RENEW, as_ours(job) | values)
     return standing(tx, job)
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Row, exists, func, select, update
+from sqlalchemy import ColumnElement, Row, bindparam, exists, func, select, update
 
 from knowledge.catalog.jobs.conditions import FLYING, WAITING, views
 from knowledge.catalog.rows import BASE, JOB
@@ -13,16 +13,31 @@ from knowledge.db.sql import id_set
 from knowledge.model.ids import BaseId
 from knowledge.model.jobs import Job, JobStatus, JobType, Track
 
+_OF_BASE: Final = JOB.c.base_id == bindparam("base_id")
+_OF_TRACK: Final = _OF_BASE & (JOB.c.track == bindparam("track"))
+_IS_DUE: Final = JOB.c.scheduled_at <= bindparam("now")
+# Naming every track lets SQLite see that the index of waiting rows fits better than the history of the base.
+_SOME_DUE: Final = exists().where(WAITING, JOB.c.track.in_(tuple(Track)), _IS_DUE)
+_HAS_DUE: Final = select(_SOME_DUE.where(_OF_BASE))
+_BASES_WITH_DUE: Final = select(BASE.c.id).where(_SOME_DUE.where(JOB.c.base_id == BASE.c.id))
+_FIRST_DUE: Final = (
+    select(JOB)
+    .where(WAITING, _OF_TRACK, _IS_DUE, JOB.c.after.is_(None))
+    .order_by(JOB.c.priority, JOB.c.scheduled_at, JOB.c.id)
+    .limit(bindparam("limit"))
+)
+_FLYING_COUNT: Final = select(func.count()).select_from(JOB).where(FLYING, _OF_TRACK)
+_NO_LIMIT: Final = 2**31 - 1
+
 
 def has_due(tx: Tx, base_id: BaseId, now: datetime) -> bool:
     """Whether a job of this base waits to be published."""
-    return bool(tx.scalar(select(exists().where(WAITING, JOB.c.base_id == base_id, JOB.c.scheduled_at <= now))))
+    return bool(tx.scalar(_HAS_DUE, {"base_id": base_id, "now": now}))
 
 
 def bases_with_due(tx: Tx, now: datetime) -> list[BaseId]:
     """Bases with a job that waits to be published; a look-up per base, whatever the backlog."""
-    due = exists().where(WAITING, JOB.c.base_id == BASE.c.id, JOB.c.scheduled_at <= now)
-    return [BaseId(base_id) for base_id in tx.scalars(select(BASE.c.id).where(due))]
+    return [BaseId(base_id) for base_id in tx.scalars(_BASES_WITH_DUE, {"now": now})]
 
 
 def take_due(tx: Tx, base_id: BaseId, window: int, now: datetime) -> list[Job]:
@@ -35,8 +50,8 @@ def take_due(tx: Tx, base_id: BaseId, window: int, now: datetime) -> list[Job]:
     for track, only in ((Track.INDEX, ()), (Track.CONTROL, (check,))):
         room = window - flying(tx, base_id, track, *only)
         if room > 0:
-            taken.extend(tx.execute(first_due(base_id, track, now, *only).limit(room)))
-    taken.extend(tx.execute(first_due(base_id, Track.CONTROL, now, ~check)))
+            taken.extend(first_due(tx, base_id, track, now, room, *only))
+    taken.extend(first_due(tx, base_id, Track.CONTROL, now, _NO_LIMIT, ~check))
     if taken:
         tx.execute(
             update(JOB)
@@ -46,18 +61,18 @@ def take_due(tx: Tx, base_id: BaseId, window: int, now: datetime) -> list[Job]:
     return views(tx, taken)
 
 
-def first_due(base_id: BaseId, track: Track, now: datetime, *only: ColumnElement[bool]) -> Any:
+def first_due(
+    tx: Tx, base_id: BaseId, track: Track, now: datetime, limit: int, *only: ColumnElement[bool]
+) -> Sequence[Row[Any]]:
     """Waiting rows of a base in the order in which they shall run."""
-    due = select(JOB).where(
-        WAITING, JOB.c.base_id == base_id, JOB.c.track == track, JOB.c.scheduled_at <= now, JOB.c.after.is_(None), *only
-    )
-    return due.order_by(JOB.c.priority, JOB.c.scheduled_at, JOB.c.id)
+    statement = _FIRST_DUE.where(*only) if only else _FIRST_DUE
+    return tx.execute(statement, {"base_id": base_id, "track": track, "now": now, "limit": limit}).all()
 
 
 def flying(tx: Tx, base_id: BaseId, track: Track, *only: ColumnElement[bool]) -> int:
     """How many jobs are in the window: published and not ended."""
-    inside = select(func.count()).select_from(JOB).where(FLYING, JOB.c.base_id == base_id, JOB.c.track == track, *only)
-    return tx.scalar(inside) or 0
+    statement = _FLYING_COUNT.where(*only) if only else _FLYING_COUNT
+    return tx.scalar(statement, {"base_id": base_id, "track": track}) or 0
 
 
 def clear_published(tx: Tx, job_ids: Sequence[str]) -> None:

@@ -71,14 +71,6 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index(
-        "ix_job_active",
-        "knowledge_job",
-        ["base_id", "status", "track"],
-        unique=False,
-        sqlite_where=sa.text("status IN ('pending', 'running')"),
-        postgresql_where=sa.text("status IN ('pending', 'running')"),
-    )
-    op.create_index(
         "ix_job_after",
         "knowledge_job",
         ["after"],
@@ -104,7 +96,7 @@ def upgrade() -> None:
         sqlite_where=sa.text("status = 'running'"),
         postgresql_where=sa.text("status = 'running'"),
     )
-    op.create_index("ix_job_type_finished", "knowledge_job", ["type", "finished_at"], unique=False)
+    op.create_index("ix_job_type_finished", "knowledge_job", ["type", "finished_at", "id"], unique=False)
     op.create_index(
         "ix_job_waiting",
         "knowledge_job",
