@@ -18,6 +18,7 @@ SHARD: Final = "main"
 _TASKS: Final = (
     "tasks.prepare_root",
     "tasks.index_documents",
+    "tasks.commands",
     "tasks.delete_subtree",
     "tasks.reindex_subtree",
     "tasks.recovery",
@@ -27,12 +28,13 @@ _TASKS: Final = (
 
 def make(settings: Settings) -> Celery:
     """An application of these settings; nothing is connected yet."""
-    app = Celery("knowledge", broker=endpoint(settings), include=_TASKS, set_as_current=True)
+    app = Celery("knowledge", broker=endpoint(settings), backend=endpoint(settings), include=_TASKS, set_as_current=True)
     app.conf.update(_options(settings))
     # tasks/ reads these; it must not import config/
     app.knowledge_runtime = lambda *, pooled: wiring.runtime(settings, app, pooled=pooled)
     app.knowledge_check = wiring.check
     app.knowledge_drain_seconds = settings.drain_seconds
+    app.knowledge_import_roots = [root.resolve() for root in settings.import_roots]
     return app
 
 
@@ -47,7 +49,8 @@ def _options(settings: Settings) -> dict[str, Any]:
         "task_acks_late": True,
         "task_reject_on_worker_lost": False,  # the ledger decides what is repeated
         "task_acks_on_failure_or_timeout": True,
-        "task_ignore_result": True,
+        "task_ignore_result": True,  # only commands answer
+        "result_expires": 600,
         "task_serializer": "json",
         "accept_content": ["json"],
         "worker_pool": "prefork",

@@ -46,6 +46,11 @@ class Settings(BaseSettings):
     broker_url: SecretStr | None = Field(None, description="A broker of your own; unset means the embedded one.")
     models_file: Path | None = Field(None, description="Declares embedders and their prices; unset means the shipped one.")
 
+    import_roots: tuple[Path, ...] = Field(
+        (),
+        description="Folders below which broker clients may import, as a JSON list; the command line may anywhere.",
+    )
+
     lease_seconds: Seconds = Field(60, description="How long a running job may be silent before another process takes it over.")
     sweep_seconds: Seconds = Field(15, description="Time between two searches for lost work.")
     tick_seconds: Seconds = Field(1, description="Time between two looks for jobs that have become due.")

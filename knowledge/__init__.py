@@ -4,8 +4,9 @@ Public names only. Importing this package loads neither SQLModel, apsw nor numpy
 `knowledge.service.KnowledgeService`.
 """
 
+from knowledge.client import KnowledgeClient
 from knowledge.errors import KnowledgeError
-from knowledge.model.inputs import BaseInput, DirectoryInput, FileInput, ItemInput, NoteInput
+from knowledge.model.inputs import BaseInput, BasePatch, BaseQuery, DirectoryInput, FileInput, ItemInput, NoteInput, Strategy
 from knowledge.model.results import AddReceipt, DeleteReceipt, ItemPage, SearchAnswer, SearchHit, StatusCounts
 from knowledge.model.status import ItemStatus, ItemType
 from knowledge.model.views import Base, Item
@@ -14,6 +15,8 @@ __all__ = [
     "AddReceipt",
     "Base",
     "BaseInput",
+    "BasePatch",
+    "BaseQuery",
     "DeleteReceipt",
     "DirectoryInput",
     "FileInput",
@@ -22,9 +25,11 @@ __all__ = [
     "ItemPage",
     "ItemStatus",
     "ItemType",
+    "KnowledgeClient",
     "KnowledgeError",
     "NoteInput",
     "SearchAnswer",
     "SearchHit",
     "StatusCounts",
+    "Strategy",
 ]

@@ -6,6 +6,7 @@ KnowledgeError                      500  knowledge_error
 │   ├── UnsafePath                  422  unsafe_path
 │   ├── PathNotFound                422  path_not_found
 │   ├── PathUnreadable              422  path_unreadable
+│   ├── PathNotAllowed              422  path_not_allowed
 │   ├── SourcesMissing              422  sources_missing
 │   ├── SourcesUnverifiable         422  sources_unverifiable
 │   ├── ItemsUnfinished             422  items_unfinished
@@ -22,6 +23,7 @@ KnowledgeError                      500  knowledge_error
 ├── Unavailable                     503  unavailable
 │   ├── BaseBusy                    503  base_busy
 │   ├── DatabaseBusy                503  database_busy
+│   ├── CommandTimeout              503  command_timeout
 │   └── BrokerUnavailable           503  broker_unavailable
 ├── StorageFull                     507  storage_full
 ├── StorageFailed                   500  storage_failed
@@ -107,6 +109,12 @@ class PathUnreadable(InvalidInput):
     """This file or directory may not be read."""
 
     code = "path_unreadable"
+
+
+class PathNotAllowed(InvalidInput):
+    """This path is not below the fleet's import roots (KNOWLEDGE_IMPORT_ROOTS)."""
+
+    code = "path_not_allowed"
 
 
 class SourcesMissing(InvalidInput):
@@ -207,6 +215,12 @@ class DatabaseBusy(Unavailable):
     """The catalogue is locked by another writer; try again in a moment."""
 
     code = "database_busy"
+
+
+class CommandTimeout(Unavailable):
+    """The fleet did not answer in time; the operation may be done all the same."""
+
+    code = "command_timeout"
 
 
 class BrokerUnavailable(Unavailable):

@@ -41,13 +41,21 @@ def queues(shard: str) -> list[Queue]:
     return [
         Queue(index_queue(shard), EXCHANGE, routing_key=f"base.{shard}.*.{Track.INDEX}", durable=True),
         Queue(control_queue(shard), EXCHANGE, routing_key=f"base.{shard}.*.{Track.CONTROL}", durable=True),
-        Queue(commands_queue(shard), EXCHANGE, routing_key=f"command.{shard}", durable=True),
+        Queue(commands_queue(shard), EXCHANGE, routing_key=commands_key(shard), durable=True),
         Queue(UPKEEP_QUEUE, EXCHANGE, routing_key=UPKEEP_KEY, durable=True),
     ]
 
 
 def routing_key(shard: str, base_id: BaseId, track: Track) -> str:
     return f"base.{shard}.{base_id}.{track}"
+
+
+def commands_key(shard: str) -> str:
+    return f"command.{shard}"
+
+
+def commands_queue_of(shard: str) -> Queue:
+    return queues(shard)[2]
 
 
 def queue_for(job: Job) -> Queue:

@@ -1,0 +1,87 @@
+"""How values and errors travel between a client and the fleet: plain JSON, rebuilt as the same classes.
+
+A command is one message: the name of a service method and its arguments. Its answer is `{"ok": value}` or `{"error": …}`.
+"""
+
+from functools import lru_cache
+from typing import Any, Final, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from knowledge.errors import InvalidInput, JsonValue, KnowledgeError, all_errors
+
+T = TypeVar("T")
+
+COMMAND: Final = "knowledge.command"  #: the task that carries every command
+MAX_COMMAND_BYTES: Final = 256 * 1024  #: the broker is no place for documents; notes up to this size may travel
+
+OPERATIONS: Final = frozenset(
+    {
+        "add_items",
+        "base",
+        "cancel_job",
+        "chunks",
+        "create_base",
+        "create_group",
+        "delete_base",
+        "delete_group",
+        "delete_items",
+        "enable_embedder",
+        "failures",
+        "find_bases",
+        "import_base",
+        "item",
+        "job",
+        "list_groups",
+        "list_items",
+        "list_jobs",
+        "patch_base",
+        "preview",
+        "reindex_interrupted",
+        "reindex_items",
+        "rename_group",
+        "requeue_job",
+        "restore_base",
+        "search",
+        "status_counts",
+        "why",
+        "workers",
+    }
+)
+"""Methods of `KnowledgeService` that a client may call."""
+
+
+def dump(value: object, kind: Any) -> JsonValue:
+    """A value of this type as JSON values."""
+    return _adapter(kind).dump_python(value, mode="json", exclude_unset=_is_patch(kind))
+
+
+def load(value: JsonValue, kind: Any) -> Any:
+    """The value again.
+
+    Raises:
+        InvalidInput: it is not of this type; details name the first fault.
+    """
+    try:
+        return _adapter(kind).validate_python(value)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        raise InvalidInput(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+
+
+def load_error(wire: JsonValue) -> KnowledgeError:
+    """The error as the class it was raised as; an unknown code becomes `KnowledgeError`."""
+    kind = all_errors().get(str(wire.get("code")), KnowledgeError)
+    error = kind(str(wire.get("message", "")))
+    error.details = dict(wire.get("details") or {})
+    return error
+
+
+@lru_cache(maxsize=256)
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def _is_patch(kind: Any) -> bool:
+    """In a patch, what is not given means: leave it."""
+    return getattr(kind, "__name__", "") == "BasePatch"
