@@ -11,6 +11,7 @@ from config import wiring
 from config.beat import schedule
 from config.broker import endpoint
 from config.settings import Settings
+from knowledge.ingestion.boot import ParkPending
 from knowledge.topology import EXCHANGE, UPKEEP_KEY, UPKEEP_QUEUE, queues
 
 SHARD: Final = "main"
@@ -33,6 +34,7 @@ def make(settings: Settings) -> Celery:
     # tasks/ reads these; it must not import config/
     app.knowledge_runtime = lambda *, pooled: wiring.runtime(settings, app, pooled=pooled)
     app.knowledge_check = wiring.check
+    app.knowledge_park_pending = ParkPending(settings.park_pending_on_start)
     app.knowledge_drain_seconds = settings.drain_seconds
     app.knowledge_import_roots = [root.resolve() for root in settings.import_roots]
     return app

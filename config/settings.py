@@ -71,6 +71,9 @@ class Settings(BaseSettings):
     base_concurrency: Count = Field(5, description="How many jobs of one base may be in flight; keeps the others served.")
     worker_concurrency: Annotated[int, Field(ge=2)] = Field(2, description="Processes of the index worker; at least two.")
     control_concurrency: Annotated[int, Field(ge=2)] = Field(2, description="Processes of the control worker; at least two.")
+    park_pending_on_start: Literal["always", "billed", "never"] = Field(
+        "billed", description="Which jobs found waiting when the first worker starts are parked instead of run."
+    )
     cache_max_bytes: Annotated[int, Field(ge=0)] = Field(
         1 << 30, description="Size of the cache of paid embeddings; what was paid for less than 7 days ago stays in any case."
     )

@@ -13,7 +13,7 @@ from knowledge import topology
 from knowledge.catalog import jobs
 from knowledge.db.columns import utc_now
 from knowledge.errors import KnowledgeError
-from knowledge.ingestion import recovery
+from knowledge.ingestion import boot, recovery
 from knowledge.locks.process import this_process
 from tasks import process
 from tasks.heartbeat import Heartbeat
@@ -33,6 +33,10 @@ def _check(**_: Any) -> None:
 def _started(sender: Any, **_: Any) -> None:
     global _heartbeat
     queues = [queue.name for queue in sender.task_consumer.queues] if sender.task_consumer else []
+    try:
+        boot.report_for_work(process.runtime(), current_app.knowledge_park_pending, sender.hostname, this_process(), queues)
+    except KnowledgeError as error:
+        log.warning("first heartbeat not written", extra={"code": error.code})
     _heartbeat = Heartbeat(sender.hostname, queues)
     _heartbeat.start()
     try:

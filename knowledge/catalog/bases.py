@@ -150,7 +150,7 @@ def fail(tx: Tx, base_id: BaseId, code: str, *, embedder: str | None, dimensions
     )
 
 
-def billed(tx: Tx, embedders: Collection[str]) -> list[BaseId]:
+def using(tx: Tx, embedders: Collection[str]) -> list[BaseId]:
     """Bases that use one of these embedders."""
     return list(tx.scalars(select(BASE.c.id).where(BASE.c.embedding_model_id.in_(embedders))))
 

@@ -38,6 +38,14 @@ def beat(tx: Tx, name: str, owner: Owner, queues: Sequence[str], broker_run_id: 
     return before
 
 
+def others(tx: Tx, name: str, within_seconds: float) -> list[Owner]:
+    """Workers of another name that were heard of lately."""
+    rows = tx.execute(
+        select(WORKER).where(WORKER.c.name != name, WORKER.c.heartbeat_at > utc_now() - timedelta(seconds=within_seconds))
+    )
+    return [Owner(row.host, row.pid, row.started) for row in rows]
+
+
 def leave(tx: Tx, name: str, owner: Owner) -> None:
     """This worker has stopped in order."""
     tx.execute(WORKER.delete().where(WORKER.c.name == name, WORKER.c.pid == owner.pid, WORKER.c.started == owner.started))
