@@ -57,9 +57,9 @@ def reindex_interrupted(rt: Runtime, base_id: BaseId) -> ReindexReceipt:
 
 def require_sources(roots: Sequence[Item]) -> None:
     """Raises `SourcesMissing`, else `SourcesUnverifiable`, if a root cannot be acquired again."""
-    found = {root: probe(root) for root in roots}
+    found = [(root, probe(root)) for root in roots]
     for answer, kind in ((Probe.MISSING, SourcesMissing), (Probe.UNVERIFIABLE, SourcesUnverifiable)):
-        if bad := [root for root in roots if found[root] is answer]:
+        if bad := [root for root, state in found if state is answer]:
             raise kind(item_ids=[root.id for root in bad], sources=[root.source for root in bad])
 
 
