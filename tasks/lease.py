@@ -4,10 +4,10 @@ import logging
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from knowledge import clock
 from knowledge.errors import KnowledgeError
 from knowledge.ingestion.run import RENEWALS_PER_LEASE, Run
 from knowledge.ingestion.stall import settle_stalled
@@ -54,7 +54,7 @@ class LeaseKeeper:
                 self._renew(run)
 
     def _renew(self, run: Run) -> None:
-        silent = time.monotonic() - run.progressed_at
+        silent = clock.monotonic() - run.progressed_at
         if silent > run.rt.options.stall_seconds:
             log.error("job hangs", extra={"seconds": round(silent)})
             try:

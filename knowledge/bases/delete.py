@@ -1,8 +1,8 @@
 """Delete a base: hidden at once, then its jobs, artefacts and rows. A failure keeps the row, and recovery finishes it."""
 
-import time
 from typing import Final
 
+from knowledge import clock
 from knowledge.catalog import bases, jobs
 from knowledge.ingestion.purge import purge_base
 from knowledge.model.ids import BaseId
@@ -17,9 +17,9 @@ def delete_base(rt: Runtime, base_id: BaseId) -> None:
         bases.get(tx, base_id, include_deleting=True)
         bases.mark_deleting(tx, base_id)
         jobs.cancel_base(tx, base_id)
-    until = time.monotonic() + rt.options.settle_seconds
-    while time.monotonic() < until and _is_working(rt, base_id):
-        time.sleep(_POLL_SECONDS)
+    until = clock.monotonic() + rt.options.settle_seconds
+    while clock.monotonic() < until and _is_working(rt, base_id):
+        clock.sleep(_POLL_SECONDS)
     purge_base(rt, base_id)
 
 

@@ -8,13 +8,15 @@ from sqlalchemy import BigInteger, Enum
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 
+from knowledge import clock
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
 
 def utc_now() -> datetime:
     """Now, in UTC, cut to the milliseconds that a column keeps."""
-    now = datetime.now(UTC)
+    now = datetime.fromtimestamp(clock.seconds(), UTC)
     return now.replace(microsecond=now.microsecond // 1000 * 1000)
 
 

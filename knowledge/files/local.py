@@ -14,12 +14,12 @@ import re
 import secrets
 import shutil
 import stat
-import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import IO, Final, NoReturn
 
+from knowledge import clock
 from knowledge.errors import PathNotFound, PathUnreadable, SourceMissing, StorageFailed, StorageFull, UnsafePath
 from knowledge.files.paths import RESERVED, guard, guard_base
 from knowledge.files.store import Staged
@@ -153,7 +153,7 @@ class LocalRawFiles:
 
     def leftovers(self, base_id: str, older_than_seconds: float) -> list[Staged]:
         staging = self._base(base_id) / "staging"
-        limit = time.time() - older_than_seconds
+        limit = clock.seconds() - older_than_seconds
         found = []
         with _storage(base_id):
             for entry in _entries(staging):

@@ -1,10 +1,10 @@
 """Delete: hide the chosen subtrees now; knowledge.delete-subtree removes them."""
 
-import time
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
+from knowledge import clock
 from knowledge.catalog import bases, jobs, status, tree
 from knowledge.db.columns import utc_now
 from knowledge.ingestion.purge import purge
@@ -47,14 +47,14 @@ def delete_items(rt: Runtime, base_id: BaseId, item_ids: Sequence[ItemId]) -> De
 def run(rt: Runtime, run: Run) -> None:
     """One delivery of knowledge.delete-subtree; goes on in the next one when there is more to do."""
     job = run.job
-    until = time.monotonic() + DELIVERY_SECONDS
+    until = clock.monotonic() + DELIVERY_SECONDS
     _stop_touching(rt, job)
     removed = 0
     while _purge_section(rt, run):
         removed += SECTION
         run.tell("deleting", removed=removed)
         run.checkpoint()
-        if time.monotonic() >= until:
+        if clock.monotonic() >= until:
             raise PutBack(0)
     if removed and rt.indexes.exists(job.base_id):
         with rt.db.read() as tx:

@@ -12,12 +12,12 @@ In this order, so that nothing is parked that a later step would send again:
 import logging
 import os
 import signal
-import time
 from collections.abc import Callable
 from datetime import timedelta
 from itertools import islice
 from typing import Final
 
+from knowledge import clock
 from knowledge.catalog import bases, items, jobs, orphans, requests, status, workers
 from knowledge.db.columns import utc_now
 from knowledge.errors import BaseBusy, KnowledgeError
@@ -164,7 +164,7 @@ def _unnamed_files(rt: Runtime) -> None:
     with rt.db.read() as tx:
         due = bases.not_tidied_since(tx, now - timedelta(seconds=STAGED_SECONDS))
     for base_id in due:
-        old = time.time() - STAGED_SECONDS
+        old = clock.seconds() - STAGED_SECONDS
         listed = (path for path, changed in rt.files.listing(base_id) if changed <= old)
         while batch := list(islice(listed, 1000)):
             with rt.db.read() as tx:

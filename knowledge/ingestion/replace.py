@@ -1,9 +1,9 @@
 """Make room for what replaces roots of the same type and name."""
 
-import time
 from collections.abc import Sequence
 from typing import Final
 
+from knowledge import clock
 from knowledge.catalog import bases, jobs, status, tree
 from knowledge.errors import BaseBusy
 from knowledge.ingestion import conflicts
@@ -26,14 +26,14 @@ def stop_those_in_the_way(rt: Runtime, base_id: BaseId, incoming: Sequence[Incom
         old = [item.id for item in conflicts.in_the_way(tx, base_id, incoming)]
         if old:
             jobs.cancel_touching(tx, base_id, old)
-    until = time.monotonic() + rt.options.settle_seconds
+    until = clock.monotonic() + rt.options.settle_seconds
     while old and _is_running(rt, base_id, old):
-        if time.monotonic() >= until:
+        if clock.monotonic() >= until:
             with rt.locks.base(base_id), rt.db.write() as tx:
                 for job in jobs.running_touching(tx, base_id, old):
                     jobs.revoke(tx, job)
             return
-        time.sleep(_POLL_SECONDS)
+        clock.sleep(_POLL_SECONDS)
 
 
 def make_room(rt: Runtime, base_id: BaseId, incoming: Sequence[Incoming]) -> None:

@@ -17,11 +17,11 @@ A row that was asked to stop is never put back: it is cancelled, whatever else e
 import json
 import logging
 import threading
-import time
 import traceback
 from collections.abc import Callable
 from typing import Final
 
+from knowledge import clock
 from knowledge.catalog import jobs, status
 from knowledge.db.columns import utc_now
 from knowledge.db.engine import Tx
@@ -62,8 +62,8 @@ class Run:
         self.rt = rt
         self.job = job
         self._progress: dict[str, object] = {}
-        self._valid_until = time.monotonic() + rt.options.lease_seconds * (1 - _MARGIN)
-        self._looked_at = self.progressed_at = time.monotonic()
+        self._valid_until = clock.monotonic() + rt.options.lease_seconds * (1 - _MARGIN)
+        self._looked_at = self.progressed_at = clock.monotonic()
         self._standing = jobs.Standing(is_ours=True)
         self._lock = threading.Lock()
 
@@ -73,7 +73,7 @@ class Run:
         Raises:
             LeaseLost, CancelRequested, Draining, Stalled
         """
-        now = time.monotonic()
+        now = clock.monotonic()
         if now - self.progressed_at > self.rt.options.stall_seconds:
             raise Stalled(job_id=self.job.id)
         self.progressed_at = now
@@ -93,7 +93,7 @@ class Run:
 
     def renew(self) -> bool:
         """Prolong the lease. False: it is not ours any more."""
-        asked_at = time.monotonic()
+        asked_at = clock.monotonic()
         with self.rt.db.write() as tx:
             standing = jobs.renew(tx, self.job, self.rt.options.lease_seconds, self._progress)
         self._note(standing)
@@ -108,7 +108,7 @@ class Run:
     def _note(self, standing: jobs.Standing) -> None:
         with self._lock:
             self._standing = standing
-            self._looked_at = time.monotonic()
+            self._looked_at = clock.monotonic()
 
 
 Flow = Callable[[Runtime, Run], None]
