@@ -1,5 +1,6 @@
 """The Celery application: `celery -A config.celery worker`. Options with reasons."""
 
+import os
 from datetime import timedelta
 from typing import Any, Final
 
@@ -16,6 +17,14 @@ from knowledge.topology import EXCHANGE, UPKEEP_KEY, UPKEEP_QUEUE, queues
 
 SHARD: Final = "main"
 
+#: Celery takes these before what it is told; another application's variables must not lead ours to its broker
+_PREFERRED_BY_CELERY: Final = (
+    "CELERY_BROKER_URL",
+    "CELERY_BROKER_READ_URL",
+    "CELERY_BROKER_WRITE_URL",
+    "CELERY_RESULT_BACKEND",
+)
+
 _TASKS: Final = (
     "tasks.prepare_root",
     "tasks.index_documents",
@@ -29,7 +38,11 @@ _TASKS: Final = (
 
 def make(settings: Settings) -> Celery:
     """An application of these settings; nothing is connected yet."""
-    app = Celery("knowledge", broker=endpoint(settings), backend=endpoint(settings), include=_TASKS, set_as_current=True)
+    for name in _PREFERRED_BY_CELERY:
+        os.environ.pop(name, None)
+    broker = endpoint(settings)
+    answers = broker if broker.startswith("redis") else None  # clients speak to Redis and Valkey only
+    app = Celery("knowledge", broker=broker, backend=answers, include=_TASKS, set_as_current=True)
     app.conf.update(_options(settings))
     # tasks/ reads these; it must not import config/
     app.knowledge_runtime = lambda *, pooled: wiring.runtime(settings, app, pooled=pooled)
@@ -37,6 +50,7 @@ def make(settings: Settings) -> Celery:
     app.knowledge_park_pending = ParkPending(settings.park_pending_on_start)
     app.knowledge_drain_seconds = settings.drain_seconds
     app.knowledge_import_roots = [root.resolve() for root in settings.import_roots]
+    app.knowledge_waiting_places = settings.commands_concurrency - max(1, settings.commands_concurrency // 4)
     return app
 
 

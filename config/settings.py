@@ -71,6 +71,9 @@ class Settings(BaseSettings):
     base_concurrency: Count = Field(5, description="How many jobs of one base may be in flight; keeps the others served.")
     worker_concurrency: Annotated[int, Field(ge=2)] = Field(2, description="Processes of the index worker; at least two.")
     control_concurrency: Annotated[int, Field(ge=2)] = Field(2, description="Processes of the control worker; at least two.")
+    commands_concurrency: Annotated[int, Field(ge=2)] = Field(
+        16, description="Threads that answer clients; a quarter is kept for questions that need not wait."
+    )
     park_pending_on_start: Literal["always", "billed", "never"] = Field(
         "billed", description="Which jobs found waiting when the first worker starts are parked instead of run."
     )

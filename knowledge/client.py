@@ -4,22 +4,26 @@ Each method is the service's method of the same name, run by the fleet; results 
 """
 
 import json
+import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar, cast
 
-from celery import Celery
-from celery.exceptions import TimeoutError as NoAnswer
-from kombu.exceptions import OperationalError
+from celery import Celery, states
+from celery.backends.redis import RedisBackend
+from kombu import Connection
+from kombu.exceptions import LimitExceeded, OperationalError
+from kombu.pools import ProducerPool
 from redis.exceptions import RedisError
 
-from knowledge.errors import BrokerUnavailable, CommandTimeout, InvalidInput
+from knowledge.errors import BrokerUnavailable, CommandLost, CommandTimeout, FleetBusy, InvalidInput, JobNotFound, Unavailable
 from knowledge.model import wire
 from knowledge.model.ids import BaseId, ItemId, JobId
 from knowledge.model.inputs import BaseInput, BasePatch, BaseQuery, ItemInput, Strategy
-from knowledge.model.jobs import Job, JobStatus
+from knowledge.model.jobs import ACTIVE_JOB, Job, JobStatus
 from knowledge.model.results import (
     AddReceipt,
     BasePage,
@@ -42,12 +46,15 @@ from knowledge.topology import EXCHANGE, commands_key, commands_queue_of
 
 T = TypeVar("T")
 
+TIMEOUT_SECONDS: Final = 60.0  #: longer than the fleet waits for a base that another operation is changing
+CONNECT_SECONDS: Final = 2.0
+SOCKET_SECONDS: Final = 3.0  #: without a socket timeout a broker that hangs would block for ever
+MAX_CONNECTIONS: Final = 16  #: further threads wait for one of these
+FIRST_LOOK_SECONDS: Final = 0.003
+LATER_LOOK_SECONDS: Final = 0.1
 POLL_SECONDS: Final = 0.25
-_OPTIONS: Final = {
-    "socket_timeout": 5,
-    "socket_connect_timeout": 2,
-    "socket_keepalive": True,
-}
+POLL_SHARE: Final = 5  #: a poll that took t seconds is followed by at least 5 t of rest
+RECEIPTS = AddReceipt | DeleteReceipt | ReindexReceipt | RestoreReceipt
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +64,7 @@ class Waited:
     counts: StatusCounts
     failures: Sequence[Item]
     seconds: float
+    job: Job | None = None  #: of a reindex: what became of it; one that did not complete has left its items as they were
 
 
 class KnowledgeClient:
@@ -65,28 +73,43 @@ class KnowledgeClient:
     Args:
         broker_url: the fleet's Redis or Valkey, password included.
         shard: the workers that answer; they must see the files that are added.
-        timeout_seconds: how long each method waits for its answer.
+        timeout_seconds: how long each method waits for its answer. The clocks of client and fleet must agree better than that:
+            a command that comes too late is not run.
 
     Every method raises kinds of `KnowledgeError` only: those of the service, `BrokerUnavailable`, and `CommandTimeout` when no
     answer came in time (the operation may be done all the same; give adds an idempotency key and ask again).
+
+    Answers are fetched by short looks at the broker instead of a subscription: safe between threads, and a broker that hangs
+    or vanishes in the middle is noticed within seconds.
     """
 
-    def __init__(self, broker_url: str, *, shard: str = "main", timeout_seconds: float = 30.0) -> None:
+    def __init__(self, broker_url: str, *, shard: str = "main", timeout_seconds: float = TIMEOUT_SECONDS) -> None:
+        if not broker_url.startswith(("redis://", "rediss://", "redis+socket://")):
+            raise InvalidInput("A client speaks to Redis or Valkey: redis://, rediss:// or redis+socket://.")
         self._shard = shard
         self._timeout = timeout_seconds
-        self._app = Celery("knowledge-client", broker=broker_url, backend=broker_url, set_as_current=False)
+        # Only builds messages and connects to nothing: Celery prefers CELERY_BROKER_URL, which may be another application's.
+        self._app = Celery("knowledge-client", set_as_current=False, fixups=[])
         self._app.conf.update(
             task_serializer="json",
-            result_serializer="json",
             accept_content=["json"],
-            result_expires=600,
-            broker_transport_options=_OPTIONS,
-            redis_socket_timeout=timeout_seconds + 5,
-            redis_socket_connect_timeout=2,
             task_publish_retry_policy={"max_retries": 1, "interval_start": 0.1, "interval_step": 0.1, "interval_max": 0.2},
+            redis_socket_timeout=SOCKET_SECONDS,
+            redis_socket_connect_timeout=CONNECT_SECONDS,
         )
+        try:
+            timeouts = {"socket_timeout": SOCKET_SECONDS, "socket_connect_timeout": CONNECT_SECONDS, "socket_keepalive": True}
+            connection = Connection(broker_url, connect_timeout=CONNECT_SECONDS, transport_options=timeouts)
+            self._connections = connection.Pool(limit=MAX_CONNECTIONS)
+            self._producers = ProducerPool(self._connections, limit=MAX_CONNECTIONS)
+            self._answers = RedisBackend(app=self._app, url=broker_url.removeprefix("redis+"))
+        except ValueError as error:  # a port that is no number, TLS parameters without TLS
+            raise InvalidInput("This is not the address of a broker.") from error
 
     def close(self) -> None:
+        self._producers.force_close_all()
+        self._connections.force_close_all()
+        self._answers.client.close()
         self._app.close()
 
     def __enter__(self) -> Self:
@@ -203,6 +226,10 @@ class KnowledgeClient:
     def preview(self, item_id: ItemId, *, characters: int = 2_000) -> Preview:
         return self._call("preview", Preview, item_id=item_id, characters=characters)
 
+    def file_path(self, item_id: ItemId) -> Path:
+        """Where the fleet's hosts keep the stored copy of a file."""
+        return self._call("file_path", Path, item_id=item_id)
+
     def why(self, item_id: ItemId) -> Why:
         return self._call("why", Why, item_id=item_id)
 
@@ -232,56 +259,110 @@ class KnowledgeClient:
 
     def wait(
         self,
-        receipt: AddReceipt | DeleteReceipt | ReindexReceipt,
+        receipt: RECEIPTS,
         on_progress: Callable[[StatusCounts], None] | None = None,
         *,
         timeout_seconds: float | None = None,
     ) -> Waited:
         """Until nothing of the receipt is being worked on any more.
 
-        Raises:
-            CommandTimeout: it is not done in time; the work goes on.
-        """
-        began = time.monotonic()
-        roots = [item.id for item in receipt.items] if isinstance(receipt, AddReceipt) else list(receipt.root_ids)
-        while True:
-            counts = self.status_counts(receipt.base_id, roots)
-            if on_progress is not None:
-                on_progress(counts)
-            if counts.is_settled and not self._still_to_begin(receipt):
-                return Waited(counts, self.failures(receipt.base_id, roots), time.monotonic() - began)
-            if timeout_seconds is not None and time.monotonic() - began >= timeout_seconds:
-                raise CommandTimeout("The work is not done yet; it goes on.", seconds=timeout_seconds)
-            time.sleep(POLL_SECONDS)
+        A fleet or broker that does not answer for a while is waited for, as long as one command may take.
 
-    def _still_to_begin(self, receipt: AddReceipt | DeleteReceipt | ReindexReceipt) -> bool:
-        """A reindex changes no status before its job has the sources."""
-        if not isinstance(receipt, ReindexReceipt) or receipt.job_id is None:
-            return False
-        return self.job(receipt.job_id).status in (JobStatus.PENDING, JobStatus.RUNNING)
+        Raises:
+            CommandTimeout: it is not done in time; the work goes on. Unavailable: the fleet has been away for too long.
+        """
+        began = heard = time.monotonic()
+        base_id, roots = _subject(receipt)
+        job_id = receipt.job_id if isinstance(receipt, ReindexReceipt) else None
+        while True:
+            asked = time.monotonic()
+            try:
+                job = self._job(job_id)  # before the counts: a reindex changes no status before its job has the sources
+                counts = self.status_counts(base_id, roots)
+                if on_progress is not None:
+                    on_progress(counts)
+                if counts.is_settled and (job is None or job.status not in ACTIVE_JOB):
+                    return Waited(counts, self.failures(base_id, roots), time.monotonic() - began, job)
+                heard = time.monotonic()
+            except Unavailable:
+                if time.monotonic() - heard >= self._timeout:
+                    raise
+            now = time.monotonic()
+            if timeout_seconds is not None and now - began >= timeout_seconds:
+                raise CommandTimeout("The work is not done yet; it goes on.", seconds=timeout_seconds)
+            time.sleep(max(POLL_SECONDS, POLL_SHARE * (now - asked)))
+
+    def _job(self, job_id: JobId | None) -> Job | None:
+        try:
+            return self.job(job_id) if job_id else None
+        except JobNotFound:  # it ended so long ago that its row is gone
+            return None
+
+    # how a command travels ---------------------------------------------------------------------------------------------------
 
     def _call(self, operation: str, result: type[T], **arguments: Any) -> T:
         given = {name: value for name, value in arguments.items() if value is not None}
         size = len(json.dumps(given))
         if size > wire.MAX_COMMAND_BYTES:
             raise InvalidInput("This is too much for the broker; add it as a file.", bytes=size, most=wire.MAX_COMMAND_BYTES)
-        try:
-            pending = self._app.send_task(
+        deadline = time.monotonic() + self._timeout
+        while True:
+            answer = self._ask(operation, given, deadline)
+            if "error" not in answer:
+                return cast(T, wire.load(answer["ok"], result))
+            error = wire.load_error(answer["error"])
+            pause = random.uniform(0.1, 0.5)  # noqa: S311 - only so that callers do not come back all at once
+            if not isinstance(error, FleetBusy) or time.monotonic() + pause >= deadline:
+                raise error
+            time.sleep(pause)  # it was refused before anything was done, so asking again repeats nothing
+
+    def _ask(self, operation: str, given: dict[str, Any], deadline: float) -> dict[str, Any]:
+        """Send one command and look for its answer until the deadline."""
+        pause = FIRST_LOOK_SECONDS
+        with _broker():
+            task_id = self._send(operation, given, deadline - time.monotonic())
+            while (meta := self._answers.get_task_meta(task_id, cache=False))["status"] not in states.READY_STATES:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise CommandTimeout(operation=operation, seconds=self._timeout)
+                time.sleep(min(pause, left))
+                pause = min(pause * 1.5, LATER_LOOK_SECONDS)
+            self._answers.forget(task_id)
+        if meta["status"] == states.REVOKED:  # it lay in the queue for too long; nothing was done
+            raise CommandTimeout(operation=operation, seconds=self._timeout)
+        if meta["status"] != states.SUCCESS:
+            raise CommandLost(operation=operation)
+        return cast(dict[str, Any], meta["result"])
+
+    def _send(self, operation: str, given: dict[str, Any], seconds: float) -> str:
+        with self._producers.acquire(block=True, timeout=max(0.001, seconds)) as producer:
+            sent = self._app.send_task(
                 wire.COMMAND,
                 args=(operation, given),
+                producer=producer,
                 exchange=EXCHANGE,
                 routing_key=commands_key(self._shard),
                 declare=[commands_queue_of(self._shard)],
                 argsrepr=f"({operation!r}, …)",  # events and Flower never show what was said
                 kwargsrepr="{}",
-                expires=self._timeout,
+                expires=seconds,
             )
-            answer = pending.get(timeout=self._timeout)
-            pending.forget()
-        except NoAnswer as error:
-            raise CommandTimeout(operation=operation, seconds=self._timeout) from error
-        except (OperationalError, RedisError, OSError) as error:
-            raise BrokerUnavailable(str(error)) from error
-        if "error" in answer:
-            raise wire.load_error(answer["error"])
-        return cast(T, wire.load(answer["ok"], result))
+        return str(sent.id)
+
+
+def _subject(receipt: RECEIPTS) -> tuple[BaseId, list[ItemId]]:
+    match receipt:
+        case RestoreReceipt():
+            return receipt.base.id, [item.id for item in receipt.items]
+        case AddReceipt():
+            return receipt.base_id, [item.id for item in receipt.items]
+        case _:
+            return receipt.base_id, list(receipt.root_ids)
+
+
+@contextmanager
+def _broker() -> Iterator[None]:
+    try:
+        yield
+    except (OperationalError, RedisError, LimitExceeded, OSError) as error:
+        raise BrokerUnavailable(str(error)) from error

@@ -24,6 +24,8 @@ KnowledgeError                      500  knowledge_error
 │   ├── BaseBusy                    503  base_busy
 │   ├── DatabaseBusy                503  database_busy
 │   ├── CommandTimeout              503  command_timeout
+│   ├── CommandLost                 503  command_lost
+│   ├── FleetBusy                   503  fleet_busy
 │   └── BrokerUnavailable           503  broker_unavailable
 ├── StorageFull                     507  storage_full
 ├── StorageFailed                   500  storage_failed
@@ -221,6 +223,18 @@ class CommandTimeout(Unavailable):
     """The fleet did not answer in time; the operation may be done all the same."""
 
     code = "command_timeout"
+
+
+class CommandLost(Unavailable):
+    """The process that ran this command was lost; the operation may be done all the same."""
+
+    code = "command_lost"
+
+
+class FleetBusy(Unavailable):
+    """Too many operations that wait are running in the fleet; nothing has been done, try again."""
+
+    code = "fleet_busy"
 
 
 class BrokerUnavailable(Unavailable):

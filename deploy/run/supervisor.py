@@ -154,6 +154,7 @@ def environment(settings: Settings, environ: Mapping[str, str]) -> dict[str, str
         "KNOWLEDGE_DATA_DIR": str(settings.data_dir),
         "KNOWLEDGE_WORKER_CONCURRENCY": str(settings.worker_concurrency),
         "KNOWLEDGE_CONTROL_CONCURRENCY": str(settings.control_concurrency),
+        "KNOWLEDGE_COMMANDS_CONCURRENCY": str(settings.commands_concurrency),
     }
 
 

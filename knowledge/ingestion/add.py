@@ -39,8 +39,7 @@ def add_items(
         raise InvalidInput("There is nothing to add.")
     with rt.db.read() as tx:
         base = bases.require_runnable(tx, base_id)
-        done = requests.find(tx, base_id, idempotency_key)
-    if done is not None:
+    if (done := _done(rt, base_id, idempotency_key)) is not None:
         return _receipt(rt, base_id, done)
     rt.require_embedder(base)
     for one in inputs:
@@ -59,8 +58,12 @@ def admit(
     """Take in what has been checked."""
     if strategy is Strategy.REPLACE:
         incoming = conflicts.last_of_each(incoming)
-        stop_those_in_the_way(rt, base_id, incoming)
-    elif strategy is Strategy.DETECT and (found := _conflicts(rt, base_id, incoming)):
+        stop_those_in_the_way(rt, base_id, incoming, idempotency_key)
+    elif (
+        strategy is Strategy.DETECT
+        and (found := _conflicts(rt, base_id, incoming))
+        and _done(rt, base_id, idempotency_key) is None  # else they are what this request has added
+    ):
         return AddReceipt(base_id, [], published=True, conflicts=found)
     staged: dict[int, Staged] = {}
     try:
@@ -70,14 +73,24 @@ def admit(
             elif one.text is not None:
                 staged[position] = rt.files.stage_text(base_id, one.text)
         with rt.locks.base(base_id):
-            if strategy is Strategy.REPLACE:
-                make_room(rt, base_id, incoming)
-            elif strategy is Strategy.DETECT and (found := _conflicts(rt, base_id, incoming)):
-                return AddReceipt(base_id, [], published=True, conflicts=found)
-            accepted = _commit(rt, base_id, incoming, staged, idempotency_key)
+            accepted = _done(rt, base_id, idempotency_key)  # the same request may have been faster
+            if accepted is None:
+                if strategy is Strategy.REPLACE:
+                    make_room(rt, base_id, incoming)
+                elif strategy is Strategy.DETECT and (found := _conflicts(rt, base_id, incoming)):
+                    return AddReceipt(base_id, [], published=True, conflicts=found)
+                accepted = _commit(rt, base_id, incoming, staged, idempotency_key)
     finally:
         rt.files.discard(staged.values())  # what was published is no longer there
     return _receipt(rt, base_id, accepted)
+
+
+def _done(rt: Runtime, base_id: BaseId, idempotency_key: str | None) -> list[ItemId] | None:
+    """The items that the same request was given before; None if it is new."""
+    if idempotency_key is None:
+        return None
+    with rt.db.read() as tx:
+        return requests.find(tx, base_id, idempotency_key)
 
 
 def _conflicts(rt: Runtime, base_id: BaseId, incoming: Sequence[Incoming]) -> list[Conflict]:
@@ -93,9 +106,6 @@ def _commit(
     try:
         with rt.db.write(durable=True) as tx:
             base = bases.require_runnable(tx, base_id)
-            done = requests.find(tx, base_id, idempotency_key)  # the same request may have been faster
-            if done is not None:
-                return done
             items.insert(tx, base_id, [_row(item_id, one) for item_id, one in zip(ids, incoming, strict=True)])
             for position, (item_id, one) in enumerate(zip(ids, incoming, strict=True)):
                 path = _free_path(rt, tx, base_id, item_id, one)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from knowledge import clock
-from knowledge.catalog import bases, jobs, status, tree
+from knowledge.catalog import bases, jobs, requests, status, tree
 from knowledge.errors import BaseBusy
 from knowledge.ingestion import conflicts
 from knowledge.ingestion.incoming import Incoming
@@ -17,12 +17,16 @@ _POLL_SECONDS: Final = 0.2
 _SECTION: Final = 200
 
 
-def stop_those_in_the_way(rt: Runtime, base_id: BaseId, incoming: Sequence[Incoming]) -> None:
+def stop_those_in_the_way(
+    rt: Runtime, base_id: BaseId, incoming: Sequence[Incoming], idempotency_key: str | None = None
+) -> None:
     """Have the jobs of the old roots stop; outside the base lock, because they may need it to stop.
 
     A job that does not stop in time loses its lease: its late writes are refused.
     """
     with rt.db.write() as tx:
+        if requests.find(tx, base_id, idempotency_key) is not None:  # what is in the way now is what this request has added
+            return
         old = [item.id for item in conflicts.in_the_way(tx, base_id, incoming)]
         if old:
             jobs.cancel_touching(tx, base_id, old)

@@ -1,10 +1,19 @@
 """Rows as the rest of the house sees them: frozen, without a session behind them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Annotated
+
+from pydantic import PlainSerializer
 
 from knowledge.model.ids import BaseId, ItemId
 from knowledge.model.status import BaseStatus, ItemStatus, ItemType
+
+
+def _without_content(data: Mapping[str, object]) -> dict[str, object]:
+    """A note's text does not travel through the broker with every list; `preview` and `chunks` give it."""
+    return {name: value for name, value in data.items() if name != "content"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +63,7 @@ class Item:
     expanded_at: datetime | None
     created_at: datetime
     updated_at: datetime
-    data: dict[str, object] = field(default_factory=dict)
+    data: Annotated[dict[str, object], PlainSerializer(_without_content)] = field(default_factory=dict)
 
     @property
     def title(self) -> str:

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from knowledge.errors import InvalidInput, JsonValue, KnowledgeError, all_errors
 
@@ -14,6 +15,7 @@ T = TypeVar("T")
 
 COMMAND: Final = "knowledge.command"  #: the task that carries every command
 MAX_COMMAND_BYTES: Final = 256 * 1024  #: the broker is no place for documents; notes up to this size may travel
+MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024  #: nor for the chunks of a whole directory
 
 OPERATIONS: Final = frozenset(
     {
@@ -28,6 +30,7 @@ OPERATIONS: Final = frozenset(
         "delete_items",
         "enable_embedder",
         "failures",
+        "file_path",
         "find_bases",
         "import_base",
         "item",
@@ -50,10 +53,32 @@ OPERATIONS: Final = frozenset(
 )
 """Methods of `KnowledgeService` that a client may call."""
 
+MAY_WAIT: Final = frozenset(
+    {
+        "add_items",
+        "delete_base",
+        "delete_items",
+        "enable_embedder",
+        "import_base",
+        "reindex_interrupted",
+        "reindex_items",
+        "restore_base",
+        "search",
+    }
+)
+"""Those that may wait: for the base lock, for a job to stop, for bytes, for an embedder. The others answer at once."""
+
 
 def dump(value: object, kind: Any) -> JsonValue:
-    """A value of this type as JSON values."""
-    return _adapter(kind).dump_python(value, mode="json", exclude_unset=_is_patch(kind))
+    """A value of this type as JSON values.
+
+    Raises:
+        InvalidInput: it holds text that is no text, such as a path whose bytes are not UTF-8.
+    """
+    try:
+        return _adapter(kind).dump_python(value, mode="json", exclude_unset=_is_patch(kind))
+    except (PydanticSerializationError, UnicodeEncodeError) as error:
+        raise InvalidInput("This holds characters that are no text.") from error
 
 
 def load(value: JsonValue, kind: Any) -> Any:
@@ -67,6 +92,11 @@ def load(value: JsonValue, kind: Any) -> Any:
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         raise InvalidInput(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+
+
+def dump_error(error: KnowledgeError) -> JsonValue:
+    """Whatever its details hold, as JSON values."""
+    return to_jsonable_python(error.to_wire(), fallback=str)
 
 
 def load_error(wire: JsonValue) -> KnowledgeError:

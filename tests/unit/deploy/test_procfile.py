@@ -38,8 +38,8 @@ def test_broker_line_is_left_out_where_one_is_configured(tmp_path: Path):
     own = [line.name for line in started_lines(Settings(data_dir=tmp_path), PROCFILE)]
     configured = [line.name for line in started_lines(Settings(data_dir=tmp_path, broker_url="redis://h"), PROCFILE)]
 
-    assert ["broker", "worker", "control", "beat", "flower"] == own
-    assert ["worker", "control", "beat", "flower"] == configured
+    assert ["broker", "worker", "control", "commands", "beat", "flower"] == own
+    assert ["worker", "control", "commands", "beat", "flower"] == configured
 
 
 def test_every_queue_of_the_main_shard_has_exactly_one_worker():
@@ -57,3 +57,4 @@ def test_defaults_in_the_procfile_are_those_of_the_settings():
 
     assert f"${{KNOWLEDGE_WORKER_CONCURRENCY:-{Settings.model_fields['worker_concurrency'].default}}}" in text
     assert f"${{KNOWLEDGE_CONTROL_CONCURRENCY:-{Settings.model_fields['control_concurrency'].default}}}" in text
+    assert f"${{KNOWLEDGE_COMMANDS_CONCURRENCY:-{Settings.model_fields['commands_concurrency'].default}}}" in text
