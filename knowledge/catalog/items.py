@@ -110,8 +110,8 @@ def visible(tx: Tx, base_id: BaseId, item_ids: Collection[str]) -> dict[str, Ite
     return {row.id: view(row) for row in rows}
 
 
-def below(tx: Tx, base_id: BaseId, prefix: str) -> dict[str, Item]:
-    """Source → item, for everything stored below a directory's prefix, the prefix's own row excluded."""
+def below(tx: Tx, base_id: BaseId, prefix: str) -> list[Item]:
+    """Everything stored below a directory's prefix, in any status, the prefix's own row excluded."""
     rows = tx.execute(
         select(ITEM).where(
             ITEM.c.base_id == base_id,
@@ -119,7 +119,7 @@ def below(tx: Tx, base_id: BaseId, prefix: str) -> dict[str, Item]:
             ITEM.c.relative_path < f"{prefix}0",  # "0" follows "/" in code point order
         )
     )
-    return {row.source: view(row) for row in rows}
+    return [view(row) for row in rows]
 
 
 def roots_at(tx: Tx, base_id: BaseId, names: Collection[str]) -> list[Item]:
@@ -243,6 +243,9 @@ def _read_cursor(cursor: str | None) -> tuple[int, datetime, str] | None:
         return None
     try:
         rank, created_at, item_id = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-        return int(rank), datetime.fromisoformat(created_at), str(item_id)
-    except (ValueError, TypeError, binascii.Error):
+        moment = datetime.fromisoformat(created_at)
+        if rank not in (0, 1) or moment.tzinfo is None or not str(item_id).isascii():
+            return None
+        return int(rank), moment, str(item_id)
+    except (ValueError, TypeError, RecursionError, binascii.Error):
         return None
