@@ -1,4 +1,7 @@
-"""Change a base's settings. Touches no item, job, index or file: new settings count for later indexing only."""
+"""Change a base's settings. Touches no item, job or file: new settings count for later indexing only.
+
+Another embedder, which only a base without items may get, brings a new blank index of its width.
+"""
 
 from knowledge.catalog import bases, groups
 from knowledge.db.engine import Tx
@@ -16,11 +19,20 @@ def patch_base(rt: Runtime, base_id: BaseId, patch: BasePatch) -> Base:
     """The base as it is afterwards.
 
     Raises:
-        BaseNotFound, GroupNotFound, ModelNotFound.
+        BaseNotFound, GroupNotFound, ModelNotFound, BaseBusy.
         InvalidInput: the embedder of a base with items; an overlap or separator that does not fit what the base has.
     """
-    with rt.db.write(durable=True) as tx:
-        return apply(rt, tx, bases.get(tx, base_id), patch, backfill=False)
+    if "embedder" not in patch.changes():
+        with rt.db.write(durable=True) as tx:
+            return apply(rt, tx, bases.get(tx, base_id), patch, backfill=False)
+    with rt.locks.base(base_id):
+        with rt.db.write(durable=True) as tx:
+            before = bases.get(tx, base_id)
+            after = apply(rt, tx, before, patch, backfill=False)
+            if after.embedder != before.embedder:
+                rt.indexes.drop(base_id)  # it has the old width, and perhaps vectors of what is still being deleted
+        rt.indexes.create(base_id, after.dimensions)
+    return after
 
 
 def apply(rt: Runtime, tx: Tx, base: Base, patch: BasePatch, *, backfill: bool) -> Base:

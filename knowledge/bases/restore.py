@@ -2,20 +2,21 @@
 
 import logging
 from contextlib import ExitStack
-from pathlib import Path
 
 from knowledge.bases.create import create_base
 from knowledge.bases.delete import delete_base
 from knowledge.catalog import bases, items
-from knowledge.errors import InvalidOperation, KnowledgeError, SourceMissing
+from knowledge.errors import InvalidInput, InvalidOperation, KnowledgeError, SourceMissing
+from knowledge.ingestion import origin
 from knowledge.ingestion.add import admit
 from knowledge.ingestion.incoming import Incoming
+from knowledge.ingestion.reindex import probe
 from knowledge.model.ids import BaseId
 from knowledge.model.inputs import BaseInput
 from knowledge.model.results import RestoreReceipt
 from knowledge.model.status import ItemType
 from knowledge.model.views import Base, Item
-from knowledge.pipeline.sources.probe import Probe, probe_directory
+from knowledge.pipeline.sources.probe import Probe
 from knowledge.runtime import Runtime
 
 log = logging.getLogger(__name__)
@@ -27,14 +28,19 @@ def restore_base(rt: Runtime, base_id: BaseId, name: str, embedder: str | None) 
     Roots whose source is gone are skipped and counted; those that cannot be reached now are kept. Directories expand again.
 
     Raises:
-        BaseNotFound, ModelNotFound. InvalidOperation: the roots were refused; the new base is gone again, or is named.
+        BaseNotFound, ModelNotFound. InvalidInput: the name is blank, or taken: nobody could tell the two apart.
+        InvalidOperation: the roots were refused; the new base is gone again, or is named.
     """
     with rt.db.read() as tx:
         source = bases.get(tx, base_id)
         roots = items.roots(tx, base_id)
-    made = create_base(rt, _settings(source, name, embedder))
+        taken = bases.named(tx, name.strip())
+    if taken:
+        raise InvalidInput(f"There is a base named {name.strip()!r} already.", field="name", base_ids=taken)
+    settings = _settings(source, name, embedder)
     with ExitStack() as files:
         incoming = [one for root in roots if (one := _incoming(rt, root, files)) is not None]
+        made = create_base(rt, settings)
         try:
             accepted = admit(rt, made.id, incoming).items if incoming else []
         except KnowledgeError as error:
@@ -43,6 +49,8 @@ def restore_base(rt: Runtime, base_id: BaseId, name: str, embedder: str | None) 
 
 
 def _settings(source: Base, name: str, embedder: str | None) -> BaseInput:
+    if not name.strip():
+        raise InvalidInput("A base needs a name.", field="name")
     return BaseInput(
         name=name,
         embedder=embedder,
@@ -64,14 +72,16 @@ def _incoming(rt: Runtime, root: Item, files: ExitStack) -> Incoming | None:
     """The root as an input of the new base; None if its source is gone."""
     match root.type:
         case ItemType.DIRECTORY:
-            name = root.title if root.relative_path else Path(root.source).name
-            return None if probe_directory(root.source) is Probe.MISSING else Incoming(root.type, root.source, name)
+            name, data = root.title, origin.data_of(origin.path_of(root))
+            is_gone = probe(root) is Probe.MISSING
+            return None if is_gone else Incoming(root.type, root.source, name, data=data)
         case ItemType.FILE if root.relative_path:
             try:
                 stored = files.enter_context(rt.files.local(root.base_id, root.relative_path))
             except SourceMissing:
                 return None
-            return Incoming(root.type, root.source, root.title, bytes_at=stored)
+            data = origin.data_of(origin.path_of(root))
+            return Incoming(root.type, root.source, root.title, bytes_at=stored, data=data)
         case ItemType.NOTE:
             return Incoming.note(root.source, str(root.data.get("content", "")))
         case _:

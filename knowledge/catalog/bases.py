@@ -95,7 +95,7 @@ def page(tx: Tx, query: BaseQuery) -> BasePage:
     if not query.include_deleting:
         conditions.append(BASE.c.deleting_at.is_(None))
     if query.search and query.search.strip():
-        conditions.append(func.lower(BASE.c.name).contains(query.search.strip().lower(), autoescape=True))
+        conditions.append(_name_contains(query.search.strip()))
     if query.group_id is not None:
         conditions.append(BASE.c.group_id == query.group_id)
     if query.updated_from is not None:
@@ -106,7 +106,7 @@ def page(tx: Tx, query: BaseQuery) -> BasePage:
     order = (key.desc(), BASE.c.id.desc()) if is_descending else (key, BASE.c.id)
     statement = _select().where(*conditions).order_by(*order).limit(query.limit + 1)
     if (after := cursor.read(query.cursor, 2)) is not None:
-        edge = after[0] if query.sort_by == "name" else cursor.instant(after[0])
+        edge: str | datetime | None = after[0] if query.sort_by == "name" else cursor.instant(after[0])
         if edge is not None:
             beyond = (key < edge, BASE.c.id < after[1]) if is_descending else (key > edge, BASE.c.id > after[1])
             statement = statement.where(or_(beyond[0], and_(key == edge, beyond[1])))
@@ -129,6 +129,11 @@ def change(tx: Tx, base_id: BaseId, values: Mapping[str, object]) -> Base:
 def has_visible_items(tx: Tx, base_id: BaseId) -> bool:
     visible = exists().where(ITEM.c.base_id == base_id, ITEM.c.status != ItemStatus.DELETING)
     return bool(tx.scalar(select(visible)))
+
+
+def named(tx: Tx, name: str) -> list[BaseId]:
+    """Bases of this name, except those being deleted."""
+    return list(tx.scalars(select(BASE.c.id).where(BASE.c.name == name, BASE.c.deleting_at.is_(None))))
 
 
 def not_tidied_since(tx: Tx, before: datetime) -> list[BaseId]:
@@ -179,6 +184,16 @@ def deleting(tx: Tx) -> list[BaseId]:
 def ids(tx: Tx) -> list[BaseId]:
     """Every base, those being deleted included."""
     return list(tx.scalars(select(BASE.c.id)))
+
+
+def _name_contains(part: str) -> ColumnElement[bool]:
+    """In any case. The database lowers ASCII letters only, so for others the usual spellings are asked for."""
+    spellings = {_ascii_lower(spelling) for spelling in (part, part.lower(), part.upper(), part.capitalize())}
+    return or_(*(func.lower(BASE.c.name).contains(spelling, autoescape=True) for spelling in sorted(spellings)))
+
+
+def _ascii_lower(text: str) -> str:
+    return "".join(letter.lower() if letter.isascii() else letter for letter in text)
 
 
 def _select() -> Any:

@@ -1,8 +1,5 @@
 """Item rows: insert, read, list, and where their bytes are. Status is written in `status.py` only."""
 
-import base64
-import binascii
-import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -10,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Row, Select, and_, bindparam, case, func, or_, select, update
 
+from knowledge.catalog import cursor as cursors
 from knowledge.catalog.rows import BASE, ITEM, PATH
 from knowledge.db.columns import utc_now
 from knowledge.db.engine import Tx
@@ -233,19 +231,11 @@ def view(row: Row[Any]) -> Item:
 
 
 def _write_cursor(last: Item) -> str:
-    rank = 0 if last.type is ItemType.DIRECTORY else 1
-    parts = json.dumps([rank, last.created_at.isoformat(), last.id])
-    return base64.urlsafe_b64encode(parts.encode()).decode().rstrip("=")
+    return cursors.write("0" if last.type is ItemType.DIRECTORY else "1", last.created_at, last.id)
 
 
 def _read_cursor(cursor: str | None) -> tuple[int, datetime, str] | None:
-    if not cursor:
+    parts = cursors.read(cursor, 3)
+    if parts is None or parts[0] not in ("0", "1") or (moment := cursors.instant(parts[1])) is None:
         return None
-    try:
-        rank, created_at, item_id = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-        moment = datetime.fromisoformat(created_at)
-        if rank not in (0, 1) or moment.tzinfo is None or not str(item_id).isascii():
-            return None
-        return int(rank), moment, str(item_id)
-    except (ValueError, TypeError, RecursionError, binascii.Error):
-        return None
+    return int(parts[0]), moment, parts[2]

@@ -12,6 +12,7 @@ from knowledge.errors import InvalidInput
 from knowledge.files.store import Staged
 from knowledge.ingestion import conflicts
 from knowledge.ingestion.incoming import Incoming, check
+from knowledge.ingestion.placing import placing
 from knowledge.ingestion.replace import make_room, stop_those_in_the_way
 from knowledge.model.ids import BaseId, ItemId, new_item_id
 from knowledge.model.inputs import ItemInput, Strategy
@@ -58,7 +59,6 @@ def admit(
     """Take in what has been checked."""
     if strategy is Strategy.REPLACE:
         incoming = conflicts.last_of_each(incoming)
-        stop_those_in_the_way(rt, base_id, incoming, idempotency_key)
     elif (
         strategy is Strategy.DETECT
         and (found := _conflicts(rt, base_id, incoming))
@@ -72,6 +72,8 @@ def admit(
                 staged[position] = rt.files.stage_file(base_id, one.bytes_at)
             elif one.text is not None:
                 staged[position] = rt.files.stage_text(base_id, one.text)
+        if strategy is Strategy.REPLACE:  # not before the new bytes are here: a source that fails must not cost the old item
+            stop_those_in_the_way(rt, base_id, incoming, idempotency_key)
         with rt.locks.base(base_id):
             accepted = _done(rt, base_id, idempotency_key)  # the same request may have been faster
             if accepted is None:
@@ -102,25 +104,20 @@ def _commit(
     rt: Runtime, base_id: BaseId, incoming: Sequence[Incoming], staged: dict[int, Staged], idempotency_key: str | None
 ) -> list[ItemId]:
     ids = [new_item_id() for _ in incoming]
-    placed: list[str] = []
-    try:
-        with rt.db.write(durable=True) as tx:
-            base = bases.require_runnable(tx, base_id)
-            items.insert(tx, base_id, [_row(item_id, one) for item_id, one in zip(ids, incoming, strict=True)])
-            for position, (item_id, one) in enumerate(zip(ids, incoming, strict=True)):
-                path = _free_path(rt, tx, base_id, item_id, one)
-                items.set_path(tx, item_id, path)
-                if position in staged:
-                    placed.append(path)
-                    rt.files.publish(staged[position], path)
-            if placed:
-                rt.files.sync(base_id, placed)
-            specs = [_job(base_id, item_id, one) for item_id, one in zip(ids, incoming, strict=True)]
-            jobs.enqueue_all(tx, specs, shard=base.shard)
-            requests.keep(tx, base_id, idempotency_key, ids)
-    except BaseException:
-        rt.files.remove(base_id, placed)
-        raise
+    with placing(rt, base_id) as placed, rt.db.write(durable=True) as tx:
+        base = bases.require_runnable(tx, base_id)
+        items.insert(tx, base_id, [_row(item_id, one) for item_id, one in zip(ids, incoming, strict=True)])
+        for position, (item_id, one) in enumerate(zip(ids, incoming, strict=True)):
+            path = _free_path(rt, tx, base_id, item_id, one)
+            items.set_path(tx, item_id, path)
+            if position in staged:
+                placed.append(path)
+                rt.files.publish(staged[position], path)
+        if placed:
+            rt.files.sync(base_id, placed)
+        specs = [_job(base_id, item_id, one) for item_id, one in zip(ids, incoming, strict=True)]
+        jobs.enqueue_all(tx, specs, shard=base.shard)
+        requests.keep(tx, base_id, idempotency_key, ids)
     return ids
 
 

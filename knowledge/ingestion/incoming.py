@@ -6,8 +6,9 @@ from pathlib import Path, PurePosixPath
 
 from knowledge.db.columns import utc_now
 from knowledge.errors import InvalidInput, PathNotFound, PathUnreadable
+from knowledge.ingestion import origin
 from knowledge.model.inputs import DirectoryInput, FileInput, ItemInput, NoteInput
-from knowledge.model.names import folded, safe_name
+from knowledge.model.names import folded, numbered, safe_name
 from knowledge.model.status import ItemStatus, ItemType
 from knowledge.pipeline.sources import note
 from knowledge.pipeline.sources.directory import shown
@@ -30,17 +31,19 @@ class Incoming:
         match one:
             case FileInput():
                 path = one.path.absolute()
-                return cls(ItemType.FILE, shown(str(path)), safe_name(path.name), bytes_at=path)
+                name = safe_name(path.name)
+                return cls(ItemType.FILE, shown(str(path)), name, bytes_at=path, data=origin.data_of(path))
             case DirectoryInput():
                 path = one.path.absolute()
-                return cls(ItemType.DIRECTORY, shown(str(path)), directory_name(str(path)))
+                return cls(ItemType.DIRECTORY, shown(str(path)), directory_name(str(path)), data=origin.data_of(path))
             case NoteInput():
                 return cls.note(one.source, one.content)
 
     @classmethod
     def note(cls, source: str, content: str) -> "Incoming":
         snapshot = note.snapshot(source, content, utc_now())
-        return cls(ItemType.NOTE, source, f"{note.stem(source)}.md", text=snapshot, data={"content": content})
+        name = numbered(f"{note.stem(source)}.md", 0)  # cut again: 80 characters can be more than a name may have bytes
+        return cls(ItemType.NOTE, source, name, text=snapshot, data={"content": content})
 
     @property
     def key(self) -> tuple[ItemType, str]:
@@ -78,7 +81,7 @@ def check(rt: Runtime, one: ItemInput) -> None:
         raise InvalidInput(f"This is not a {one.type}.", path=label)
     if not os.access(path, os.R_OK if isinstance(one, FileInput) else os.R_OK | os.X_OK):
         raise PathUnreadable(path=label)
-    if rt.files.holds(path):
-        raise InvalidInput("This path belongs to a base already.", path=label)
+    if rt.files.holds(path) or rt.files.holds(path.resolve()):
+        raise InvalidInput("This path belongs to Knowledge itself: it lies in the data directory.", path=label)
     if isinstance(one, FileInput):
         rt.readers.require_reader(path, path.name)

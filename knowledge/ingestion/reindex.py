@@ -5,14 +5,15 @@ Accepting it writes no status. The old material stays searchable until the new o
 
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
+from typing import Final
 
 from knowledge.catalog import bases, items, jobs, status, tree
 from knowledge.db.columns import utc_now
 from knowledge.db.engine import Tx
 from knowledge.errors import InvalidInput, ItemsUnfinished, PathNotFound, PathUnreadable, SourcesMissing, SourcesUnverifiable
 from knowledge.files.store import Staged
-from knowledge.ingestion.run import Run
+from knowledge.ingestion import origin
+from knowledge.ingestion.run import PutBack, Run
 from knowledge.model.ids import BaseId, ItemId
 from knowledge.model.jobs import JobSpec
 from knowledge.model.results import ReindexReceipt
@@ -21,6 +22,8 @@ from knowledge.model.views import Item
 from knowledge.pipeline.sources import note
 from knowledge.pipeline.sources.probe import Probe, probe_directory, probe_file
 from knowledge.runtime import Runtime
+
+_BUSY_SECONDS: Final = 2.0  #: until the next look at items that another reindex has
 
 
 def reindex_items(rt: Runtime, base_id: BaseId, item_ids: Sequence[ItemId], *, allow_empty: bool = False) -> ReindexReceipt:
@@ -46,13 +49,22 @@ def reindex_items(rt: Runtime, base_id: BaseId, item_ids: Sequence[ItemId], *, a
 
 
 def reindex_interrupted(rt: Runtime, base_id: BaseId) -> ReindexReceipt:
-    """The same for every item of a base that an interruption left `failed`; an empty receipt if there is none."""
+    """The same for every item of a base that an interruption left `failed`; an empty receipt if there is none.
+
+    Those whose source is gone, and those below which something is being worked on, stay as they are: one of them must not keep
+    all others from being finished.
+
+    Raises:
+        BaseNotFound, BaseFailed, ModelNotFound. SourcesMissing, SourcesUnverifiable, ItemsUnfinished: none can be finished.
+    """
     with rt.db.read() as tx:
         bases.require_runnable(tx, base_id)
-        lost = tree.interrupted(tx, base_id)
+        lost = [items.get(tx, item_id) for item_id in tree.interrupted(tx, base_id)]
+        settled = [item for item in lost if not tree.unsettled(tx, base_id, [item.id], limit=1)]
+    ready = [item.id for item in settled if probe(item) is Probe.READABLE]
     if not lost:
         return ReindexReceipt(base_id, [], None, published=True)
-    return reindex_items(rt, base_id, lost)
+    return reindex_items(rt, base_id, ready or [item.id for item in lost])
 
 
 def require_sources(roots: Sequence[Item]) -> None:
@@ -78,9 +90,9 @@ def probe(root: Item) -> Probe:
     """Whether this root's source can be read again; a note's is its row."""
     match root.type:
         case ItemType.FILE:
-            return probe_file(root.source)
+            return probe_file(str(origin.path_of(root)))
         case ItemType.DIRECTORY:
-            return probe_directory(root.source)
+            return probe_directory(str(origin.path_of(root)))
         case _:
             return Probe.READABLE
 
@@ -89,7 +101,7 @@ def run(rt: Runtime, run: Run) -> None:
     """One run of knowledge.reindex-subtree: fetch outside the lock, then one commit for all roots."""
     job = run.job
     with rt.db.read() as tx:
-        roots = [item for item_id in job.item_ids if (item := items.find_wanted(tx, item_id)) is not None]
+        roots = [items.get(tx, root_id) for root_id in _free_roots(tx, run)]
     staged: dict[ItemId, Staged] = {}
     try:
         for root in roots:
@@ -98,12 +110,24 @@ def run(rt: Runtime, run: Run) -> None:
                 staged[root.id] = fetched
         with rt.locks.base(job.base_id), rt.db.write(durable=True) as tx:
             jobs.require_ours(tx, job)
-            skipped = 0
-            if not tree.any_deleting(tx, job.base_id, job.item_ids):  # a delete always wins
-                skipped = sum(not _restart(rt, tx, run, root_id, staged) for root_id in job.item_ids)
+            skipped = sum(not _restart(rt, tx, run, root_id, staged) for root_id in _free_roots(tx, run))
             jobs.finish(tx, job, skipped_missing_sources=skipped)
     finally:
         rt.files.discard(staged.values())
+
+
+def _free_roots(tx: Tx, run: Run) -> list[ItemId]:
+    """The roots that may be put back to work: a delete always wins, wherever below a root it is.
+
+    Raises:
+        PutBack: another reindex has some of them at work; of two index jobs of one item the slower would win.
+    """
+    job = run.job
+    wanted = [root_id for root_id in job.item_ids if items.find_wanted(tx, root_id) is not None]
+    live = [root_id for root_id in wanted if not tree.any_deleting(tx, job.base_id, [root_id])]
+    if tree.unsettled(tx, job.base_id, live, limit=1):
+        raise PutBack(_BUSY_SECONDS)
+    return live
 
 
 def _fetched(rt: Runtime, root: Item) -> Staged | None:
@@ -113,7 +137,7 @@ def _fetched(rt: Runtime, root: Item) -> Staged | None:
     if root.type is not ItemType.FILE:
         return None
     try:
-        return rt.files.stage_file(root.base_id, Path(root.source))
+        return rt.files.stage_file(root.base_id, origin.path_of(root))
     except (PathNotFound, PathUnreadable):
         return None
 

@@ -11,10 +11,12 @@ from knowledge.ingestion.incoming import Incoming
 from knowledge.ingestion.purge import purge
 from knowledge.model.ids import BaseId, ItemId
 from knowledge.model.jobs import JobSpec
+from knowledge.model.status import INDEXING_INTERRUPTED
 from knowledge.runtime import Runtime
 
 _POLL_SECONDS: Final = 0.2
 _SECTION: Final = 200
+_REPLACED: Final = {"message": "Its job was stopped, because another item was to replace it."}
 
 
 def stop_those_in_the_way(
@@ -22,20 +24,24 @@ def stop_those_in_the_way(
 ) -> None:
     """Have the jobs of the old roots stop; outside the base lock, because they may need it to stop.
 
-    A job that does not stop in time loses its lease: its late writes are refused.
+    A job that does not stop in time loses its lease: its late writes are refused. What stops is parked, as after any cancel:
+    the new item may still be refused.
     """
     with rt.db.write() as tx:
         if requests.find(tx, base_id, idempotency_key) is not None:  # what is in the way now is what this request has added
             return
         old = [item.id for item in conflicts.in_the_way(tx, base_id, incoming)]
-        if old:
-            jobs.cancel_touching(tx, base_id, old)
+        waiting = jobs.waiting_touching(tx, base_id, old)
+        jobs.cancel_touching(tx, base_id, old)
+        for job in waiting:
+            status.park_unfinished(tx, job, INDEXING_INTERRUPTED, _REPLACED)
     until = clock.monotonic() + rt.options.settle_seconds
     while old and _is_running(rt, base_id, old):
         if clock.monotonic() >= until:
             with rt.locks.base(base_id), rt.db.write() as tx:
                 for job in jobs.running_touching(tx, base_id, old):
                     jobs.revoke(tx, job)
+                    status.park_unfinished(tx, job, INDEXING_INTERRUPTED, _REPLACED)
             return
         clock.sleep(_POLL_SECONDS)
 

@@ -21,6 +21,7 @@ from knowledge.catalog.jobs.cancelling import (
     revoke,
     running_in,
     running_touching,
+    waiting_touching,
 )
 from knowledge.catalog.jobs.conditions import CANCELLED, JOB_ABANDONED, LEASE_REVOKED
 from knowledge.catalog.jobs.ends import cancel, fail, finish, put_back
@@ -78,4 +79,5 @@ __all__ = [
     "stamp_drain",
     "standing",
     "take_due",
+    "waiting_touching",
 ]

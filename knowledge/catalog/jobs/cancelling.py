@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, select, update
+from sqlalchemy import ColumnElement, Row, exists, select, update
 
 from knowledge.catalog.jobs.conditions import (
     ACTIVE,
@@ -74,6 +74,12 @@ def running_in(tx: Tx, base_id: BaseId) -> list[Job]:
     return views(tx, [row for row in tx.execute(select(JOB).where(RUNNING)) if row.base_id == base_id])
 
 
+def waiting_touching(tx: Tx, base_id: BaseId, roots: Sequence[ItemId]) -> list[Job]:
+    """Jobs of these subtrees, other deletes excluded, that nobody runs; whoever cancels them parks their items."""
+    mine = select(JOB).where(_touching(base_id, roots), ACTIVE, JOB.c.status == JobStatus.PENDING)
+    return views(tx, tx.execute(mine).all())
+
+
 def revoke(tx: Tx, job: Job) -> None:
     """Take a running row from an owner that did not stop; its late writes are refused. The base lock must be held."""
     if tx.execute(update(JOB).where(ours(job)).values(**terminal(JobStatus.CANCELLED, LEASE_REVOKED, {}))).rowcount:
@@ -81,5 +87,12 @@ def revoke(tx: Tx, job: Job) -> None:
 
 
 def _touching(base_id: BaseId, roots: Sequence[ItemId]) -> ColumnElement[bool]:
-    linked = select(JOB_ITEM.c.job_id).where(JOB_ITEM.c.item_id.in_(select(subtree(base_id, roots).c.id)))
-    return JOB.c.id.in_(linked) & (JOB.c.type != JobType.DELETE_SUBTREE)
+    """Jobs that name an item of these subtrees, but no deletes.
+
+    A reindex that names others as well does not count: it leaves alone what is being deleted, and goes on with the rest.
+    """
+    inside = select(subtree(base_id, roots).c.id)
+    linked = select(JOB_ITEM.c.job_id).where(JOB_ITEM.c.item_id.in_(inside))
+    names_others = exists().where(JOB_ITEM.c.job_id == JOB.c.id, JOB_ITEM.c.item_id.not_in(inside))
+    is_ours = (JOB.c.type != JobType.REINDEX_SUBTREE) | ~names_others
+    return JOB.c.id.in_(linked) & (JOB.c.type != JobType.DELETE_SUBTREE) & is_ours
