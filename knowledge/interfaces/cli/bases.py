@@ -1,20 +1,23 @@
-"""knowledge base create | list | show | delete"""
+"""knowledge base create | list | show | delete; the other verbs are in `life`."""
 
 import sys
-from typing import Annotated, Any
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated
 
 import typer
 
 from knowledge.interfaces.cli.application import application, opened_service
 from knowledge.interfaces.cli.exits import ExitCode
-from knowledge.interfaces.cli.options import BaseName, Debug, Json, example, text
+from knowledge.interfaces.cli.groups import group_id
+from knowledge.interfaces.cli.options import BaseName, Debug, Json, Yes, checked, example, given, text
 from knowledge.interfaces.cli.output import Output, clock, counted
 from knowledge.interfaces.cli.progress import describe
-from knowledge.interfaces.cli.shapes import base_object, counts_object, list_object
-from knowledge.model.inputs import BaseInput
+from knowledge.interfaces.cli.shapes import base_object, base_page_object, counts_object
+from knowledge.model.inputs import BaseInput, BaseQuery
 from knowledge.model.views import Base
 
-app = typer.Typer(help="Create, list and delete bases.", no_args_is_help=True)
+app = typer.Typer(help="Create, change, list, restore and delete bases.", no_args_is_help=True)
 
 LEXICAL_ONLY = "no embedder: this base is searched by its words only"
 NO_LOCAL_MODEL = f"the default model is not installed (extra `local`); {LEXICAL_ONLY}"
@@ -41,6 +44,7 @@ def create(
     document_count: Annotated[int | None, typer.Option(metavar="N", help="Hits that a search returns.")] = None,
     fail_on_empty: Annotated[bool, typer.Option("--fail-on-empty", help="A file without text counts as failed.")] = False,
     shard: Annotated[str | None, typer.Option(metavar="NAME", callback=text, help="Which workers it belongs to.")] = None,
+    group: Annotated[str | None, typer.Option(metavar="GROUP", callback=text, help="Id or name of its group.")] = None,
     json: Json = False,
     debug: Debug = False,
 ) -> ExitCode:
@@ -49,7 +53,7 @@ def create(
         raise typer.BadParameter("give either --embedder or --no-embedder")
     output = Output(as_json=json)
     chosen = embedder or (None if no_embedder else application().default_embedder())
-    wish = _wish(
+    wish = given(
         name=name,
         embedder=chosen,
         chunk_size=chunk_size,
@@ -61,32 +65,78 @@ def create(
         fail_on_empty=fail_on_empty or None,
         shard=shard,
     )
+    checked(BaseInput, wish)  # before anything is opened
     with opened_service() as service:
-        base = service.create_base(wish)
+        if group is not None:
+            wish["group_id"] = group_id(service, group)
+        base = service.create_base(checked(BaseInput, wish))
 
-    output.answer(base_object(base), lambda out: out.record(_record(base)))
+    print_base(output, base)
     if chosen is None:
         output.hint(LEXICAL_ONLY if no_embedder else NO_LOCAL_MODEL)
     return ExitCode.OK
 
 
-@app.command("list", epilog=example("knowledge base list"))
+class Sort(StrEnum):
+    CREATED = "created_at"
+    UPDATED = "updated_at"
+    NAME = "name"
+
+
+class Order(StrEnum):
+    ASCENDING = "asc"
+    DESCENDING = "desc"
+
+
+@app.command("list", epilog=example("knowledge base list --search hand --sort name --order asc"))
 def list_bases(
+    search: Annotated[
+        str | None, typer.Option("--search", metavar="TEXT", callback=text, help="Only those with this in their name.")
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option("--group", metavar="GROUP", callback=text, help="Only those of this group (id or name).")
+    ] = None,
+    updated_from: Annotated[
+        datetime | None, typer.Option("--updated-from", metavar="TIME", help="Only those changed at this local time or later.")
+    ] = None,
+    sort: Annotated[Sort, typer.Option("--sort", help="What orders them.")] = Sort.CREATED,
+    order: Annotated[Order, typer.Option("--order", help="Upwards or downwards.")] = Order.DESCENDING,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=100, help="Rows of a page.")] = 100,
+    cursor: Annotated[
+        str | None, typer.Option("--cursor", metavar="CURSOR", callback=text, help="Go on where the last page ended.")
+    ] = None,
     include_deleting: Annotated[bool, typer.Option("--all", help="Also those whose deletion has not finished.")] = False,
     json: Json = False,
     debug: Debug = False,
 ) -> ExitCode:
-    """List bases, newest first."""
+    """List bases, newest first unless told otherwise."""
+    query = given(
+        search=search,
+        updated_from=updated_from.astimezone() if updated_from else None,
+        sort_by=sort.value,
+        sort_order=order.value,
+        limit=limit,
+        cursor=cursor,
+        include_deleting=include_deleting,
+    )
     with opened_service() as service:
-        bases = service.list_bases(include_deleting=include_deleting)
+        if group is not None:
+            query["group_id"] = group_id(service, group)
+        page = service.find_bases(checked(BaseQuery, query))
 
     def people(out: Output) -> None:
-        rows = [(base.id, _state(base), str(base.item_count), base.mode, clock(base.created_at), base.name) for base in bases]
+        rows = [
+            (base.id, _state(base), str(base.item_count), base.mode, clock(base.created_at), base.name) for base in page.bases
+        ]
         out.table(("ID", "STATUS", "ITEMS", "SEARCH", "CREATED", "NAME"), rows)
-        if not bases:
-            out.hint("no bases yet: create one with `knowledge base create NAME`")
 
-    Output(as_json=json).answer(list_object("bases", [base_object(base) for base in bases]), people)
+    output = Output(as_json=json)
+    output.answer(base_page_object(page), people)
+    if page.next_cursor:
+        output.hint(f"{len(page.bases)} of {page.total}; go on with --cursor {page.next_cursor}")
+    elif not page.bases:
+        narrowed = search or group or updated_from or cursor
+        output.hint("no bases" if narrowed else "no bases yet: create one with `knowledge base create NAME`")
     return ExitCode.OK
 
 
@@ -105,7 +155,7 @@ def show(base_name: BaseName, json: Json = False, debug: Debug = False) -> ExitC
 @app.command("delete", epilog=example("knowledge base delete handbook --yes"))
 def delete(
     base_name: BaseName,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     json: Json = False,
     debug: Debug = False,
 ) -> ExitCode:
@@ -120,20 +170,8 @@ def delete(
     return ExitCode.OK
 
 
-def _wish(**given: Any) -> BaseInput:
-    """What was given; the model's own defaults hold for the rest, so that they are written down once."""
-    from pydantic import ValidationError
-
-    try:
-        return BaseInput(**{name: value for name, value in given.items() if value is not None})
-    except ValidationError as wrong:
-        raise typer.BadParameter("; ".join(_complaint(error) for error in wrong.errors())) from None
-
-
-def _complaint(error: Any) -> str:
-    where = ".".join(str(part) for part in error["loc"])
-    what = str(error["msg"]).removeprefix("Value error, ")
-    return f"{where}: {what}" if where else what
+def print_base(output: Output, base: Base) -> None:
+    output.answer(base_object(base), lambda out: out.record(_record(base)))
 
 
 def _confirmed(base: Base) -> bool:
@@ -163,6 +201,9 @@ def _record(base: Base) -> dict[str, str | None]:
         "hits": str(base.document_count or ""),
         "empty files": "failed" if base.fail_on_empty else "",
         "shard": "" if base.shard == "main" else base.shard,
+        "group": base.group_id,
+        "rerank model": base.rerank_model,
+        "file processor": base.file_processor,
         "items": str(base.item_count),
         "created": clock(base.created_at),
     }

@@ -1,4 +1,4 @@
-"""knowledge item add | list | show | delete"""
+"""knowledge item add | list | show | reindex | delete; reading verbs are in `reading`."""
 
 import sys
 from collections.abc import Sequence
@@ -11,20 +11,22 @@ import typer
 from knowledge.errors import ItemNotFound
 from knowledge.interfaces.cli.application import opened_service
 from knowledge.interfaces.cli.exits import ExitCode
-from knowledge.interfaces.cli.options import BaseName, Debug, Json, Timeout, Wait, example, text, texts
+from knowledge.interfaces.cli.options import BaseName, Debug, ItemName, Json, Timeout, Wait, example, text, texts
 from knowledge.interfaces.cli.output import Output, clock, counted, detail
 from knowledge.interfaces.cli.progress import describe, shown
-from knowledge.interfaces.cli.shapes import counts_object, item_object, item_page_object, waited_object
+from knowledge.interfaces.cli.shapes import conflict_object, counts_object, item_object, item_page_object, waited_object
 from knowledge.interfaces.cli.wait import Outcome, Waited, missing_hands, until_settled
-from knowledge.model.ids import ItemId
-from knowledge.model.inputs import DirectoryInput, FileInput, ItemInput, NoteInput
-from knowledge.model.status import CONTAINERS, ItemStatus, ItemType, Notice
+from knowledge.model.ids import ItemId, JobId
+from knowledge.model.inputs import DirectoryInput, FileInput, ItemInput, NoteInput, Strategy
+from knowledge.model.jobs import JobStatus
+from knowledge.model.results import Conflict
+from knowledge.model.status import CONTAINERS, INDEXING_INTERRUPTED, ItemStatus, ItemType, Notice
 from knowledge.model.views import Base, Item
 
 if TYPE_CHECKING:
     from knowledge.service import KnowledgeService
 
-app = typer.Typer(help="Add, list and delete what a base holds.", no_args_is_help=True)
+app = typer.Typer(help="Add, list, read, index again and delete what a base holds.", no_args_is_help=True)
 
 PAGE: Final = 100  #: rows asked for at once when all roots are wanted: the most that the service gives
 FAILURES_SHOWN: Final = 20  #: lines for people; a broken setting fails thousands of files in the same way
@@ -40,6 +42,13 @@ def add(
         typer.Option("--note-file", metavar="FILE", allow_dash=True, help="Add this file's text as a note; - is stdin."),
     ] = None,
     title: Annotated[str | None, typer.Option("--title", metavar="TEXT", callback=text, help="Title of the note.")] = None,
+    on_conflict: Annotated[
+        Strategy, typer.Option("--on-conflict", help="What to do about what is there with the same type and name.")
+    ] = Strategy.RENAME,
+    idempotency_key: Annotated[
+        str | None,
+        typer.Option("--idempotency-key", metavar="KEY", callback=text, help="The same key within a week adds nothing again."),
+    ] = None,
     wait: Wait = False,
     timeout: Timeout = None,
     json: Json = False,
@@ -52,7 +61,9 @@ def add(
     output = Output(as_json=json)
     with opened_service() as service:
         base = service.base(base_name)
-        receipt = service.add_items(base.id, inputs)
+        receipt = service.add_items(base.id, inputs, strategy=on_conflict, idempotency_key=idempotency_key)
+        if receipt.conflicts:
+            return _refuse_conflicts(output, base, receipt.conflicts)
         lacking = missing_hands(service, published=receipt.published)
         if lacking:
             output.hint(f"accepted; {lacking}")
@@ -64,6 +75,7 @@ def add(
     wire = {
         "base_id": base.id,
         "items": [item_object(item) for item in items],
+        "conflicts": [],
         "published": receipt.published,
         "warning": lacking,
         "wait": waited_object(waited) if waited else None,
@@ -118,11 +130,7 @@ def list_items(
 
 
 @app.command("show", epilog=example("knowledge item show 01938c2e-7d1f-7a30-9b57-3d0c1f2a4b5c"))
-def show(
-    item_id: Annotated[str, typer.Argument(metavar="ITEM", callback=text, help="Id of an item.")],
-    json: Json = False,
-    debug: Debug = False,
-) -> ExitCode:
+def show(item_id: ItemName, json: Json = False, debug: Debug = False) -> ExitCode:
     """Show one item, and of a directory how far its files are."""
     with opened_service() as service:
         item = service.item(ItemId(item_id))
@@ -142,6 +150,65 @@ def show(
 
     Output(as_json=json).answer(wire, people)
     return ExitCode.OK
+
+
+@app.command("reindex", epilog=example("knowledge item reindex handbook --interrupted --wait"))
+def reindex(
+    base_name: BaseName,
+    item_ids: Annotated[list[str] | None, typer.Argument(metavar="ITEM...", callback=texts, help="Ids of items.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every item of the base.")] = False,
+    interrupted: Annotated[
+        bool, typer.Option("--interrupted", help="What a lost or stopped worker left failed, and nothing else.")
+    ] = False,
+    allow_empty: Annotated[
+        bool, typer.Option("--allow-empty", help="Let a folder that has become empty empty its directory.")
+    ] = False,
+    wait: Wait = False,
+    timeout: Timeout = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> ExitCode:
+    """Fetch sources again and index them again; directories follow their folder. The old text is found until the new one is."""
+    if bool(item_ids) + everything + interrupted != 1:
+        raise typer.BadParameter("give the ids of items, --all or --interrupted")
+    if interrupted and allow_empty:
+        raise typer.BadParameter("--allow-empty belongs to ids or --all")
+    output = Output(as_json=json)
+    with opened_service() as service:
+        base = service.base(base_name)
+        if interrupted:
+            receipt = service.reindex_interrupted(base.id)
+        else:
+            chosen = _all_roots(service, base) if everything else [ItemId(item_id) for item_id in item_ids or ()]
+            receipt = service.reindex_items(base.id, chosen, allow_empty=allow_empty)
+        lacking = missing_hands(service, published=receipt.published) if receipt.root_ids else None
+        if lacking:
+            output.hint(f"accepted; {lacking}")
+        waited = None
+        if wait and receipt.root_ids:
+            waited = _watch(service, base, receipt.root_ids, output, timeout, receipt.job_id)
+
+    wire = {
+        "base_id": base.id,
+        "root_ids": list(receipt.root_ids),
+        "job_id": receipt.job_id,
+        "published": receipt.published,
+        "warning": lacking,
+        "wait": waited_object(waited) if waited else None,
+    }
+
+    def people(out: Output) -> None:
+        for root_id in receipt.root_ids:
+            out.line(root_id)
+
+    output.answer(wire, people)
+    if waited:
+        _print_end(output, waited, base)
+    elif not receipt.root_ids:
+        output.hint("nothing to index again")
+    elif not lacking:
+        output.hint(f"indexing {counted(len(receipt.root_ids), 'item')} again; see `knowledge item list`, or use --wait")
+    return waited.exit_code if waited else ExitCode.OK
 
 
 @app.command("delete", epilog=example("knowledge item delete handbook 01938c2e-7d1f-7a30-9b57-3d0c1f2a4b5c"))
@@ -224,6 +291,24 @@ def _content(file: Path) -> str:
         raise typer.BadParameter("--note-file is not UTF-8 text; add it as a file instead") from wrong
 
 
+def _refuse_conflicts(output: Output, base: Base, conflicts: Sequence[Conflict]) -> ExitCode:
+    wire = {
+        "base_id": base.id,
+        "items": [],
+        "conflicts": [conflict_object(conflict) for conflict in conflicts],
+        "published": True,
+        "warning": None,
+        "wait": None,
+    }
+
+    def people(out: Output) -> None:
+        out.table(("TYPE", "NAME"), [(conflict.type.value, conflict.title) for conflict in conflicts])
+
+    output.answer(wire, people)
+    output.hint("nothing was added: these are there already; --on-conflict rename or replace adds them all the same")
+    return ExitCode.FAILED
+
+
 def _all_roots(service: "KnowledgeService", base: Base) -> list[ItemId]:
     found: list[ItemId] = []
     cursor: str | None = None
@@ -239,10 +324,15 @@ def _all_roots(service: "KnowledgeService", base: Base) -> list[ItemId]:
 
 
 def _watch(
-    service: "KnowledgeService", base: Base, roots: Sequence[ItemId], output: Output, timeout_seconds: float | None
+    service: "KnowledgeService",
+    base: Base,
+    roots: Sequence[ItemId],
+    output: Output,
+    timeout_seconds: float | None,
+    job_id: JobId | None = None,
 ) -> Waited:
     with shown(output) as reporter:
-        return until_settled(service, base, roots, reporter, timeout_seconds=timeout_seconds)
+        return until_settled(service, base, roots, reporter, job_id=job_id, timeout_seconds=timeout_seconds)
 
 
 def _as_they_are_now(service: "KnowledgeService", items: Sequence[Item]) -> list[Item]:
@@ -294,6 +384,13 @@ def _print_end(output: Output, waited: Waited, base: Base) -> None:
         output.hint(f"failed: {_failure(item)}")
     if len(waited.failures) > FAILURES_SHOWN:
         output.hint(f"and more; all of them: knowledge item list {base.id} --status failed")
+    if any(item.error == INDEXING_INTERRUPTED for item in waited.failures):
+        output.hint(f"a worker was lost or stopped; finish them with: knowledge item reindex {base.id} --interrupted --wait")
+    if waited.job is not None and waited.job.status in (JobStatus.FAILED, JobStatus.CANCELLED):
+        what = detail(waited.job.error_detail)
+        output.hint(f"not indexed again: {waited.job.error}{f' ({what})' if what else ''}; the items are as they were")
+    elif waited.job is not None and waited.job.progress.get("skipped_missing_sources"):
+        output.hint(f"left as they were, their sources have gone meanwhile: {waited.job.progress['skipped_missing_sources']}")
 
 
 def _record(item: Item) -> dict[str, str | None]:

@@ -1,4 +1,4 @@
-"""knowledge jobs list | show"""
+"""knowledge jobs list | show | cancel | requeue | why"""
 
 from typing import Annotated
 
@@ -6,13 +6,15 @@ import typer
 
 from knowledge.interfaces.cli.application import opened_service
 from knowledge.interfaces.cli.exits import ExitCode
-from knowledge.interfaces.cli.options import Debug, Json, example, text
+from knowledge.interfaces.cli.options import Debug, ItemName, Json, example, text
 from knowledge.interfaces.cli.output import Output, clock, detail
-from knowledge.interfaces.cli.shapes import job_object, job_page_object
-from knowledge.model.ids import JobId
-from knowledge.model.jobs import Job, JobStatus
+from knowledge.interfaces.cli.shapes import job_object, job_page_object, why_object
+from knowledge.model.ids import ItemId, JobId
+from knowledge.model.jobs import ACTIVE_JOB, Job, JobStatus
 
-app = typer.Typer(help="See what the workers do and did.", no_args_is_help=True)
+app = typer.Typer(help="See what the workers do and did, and why; step in.", no_args_is_help=True)
+
+JobName = Annotated[str, typer.Argument(metavar="JOB", callback=text, help="Id of a job.")]
 
 
 @app.command("list", epilog=example("knowledge jobs list --base handbook --status running"))
@@ -49,16 +51,56 @@ def list_jobs(
 
 
 @app.command("show", epilog=example("knowledge jobs show 01938c2e-7d1f-7a30-9b57-3d0c1f2a4b5c"))
-def show(
-    job_id: Annotated[str, typer.Argument(metavar="JOB", callback=text, help="Id of a job.")],
-    json: Json = False,
-    debug: Debug = False,
-) -> ExitCode:
+def show(job_id: JobName, json: Json = False, debug: Debug = False) -> ExitCode:
     """Show one job: what it works on, who runs it, what became of it."""
     with opened_service() as service:
         job = service.job(JobId(job_id))
 
     Output(as_json=json).answer(job_object(job), lambda out: out.record(_record(job)))
+    return ExitCode.OK
+
+
+@app.command("cancel", epilog=example("knowledge jobs cancel 01938c2e-7d1f-7a30-9b57-3d0c1f2a4b5c"))
+def cancel(job_id: JobName, json: Json = False, debug: Debug = False) -> ExitCode:
+    """Have a job stop; its items are parked and can be indexed again. A delete cannot be cancelled."""
+    output = Output(as_json=json)
+    with opened_service() as service:
+        job = service.cancel_job(JobId(job_id))
+
+    output.answer(job_object(job), lambda out: out.record(_record(job)))
+    if job.status in ACTIVE_JOB:
+        output.hint("it stops at its next checkpoint: between two pages or batches")
+    return ExitCode.OK
+
+
+@app.command("requeue", epilog=example("knowledge jobs requeue 01938c2e-7d1f-7a30-9b57-3d0c1f2a4b5c"))
+def requeue(job_id: JobName, json: Json = False, debug: Debug = False) -> ExitCode:
+    """Have a job that waits, for a back-off or a lost message, go on now."""
+    with opened_service() as service:
+        job = service.requeue_job(JobId(job_id))
+
+    Output(as_json=json).answer(job_object(job), lambda out: out.record(_record(job)))
+    return ExitCode.OK
+
+
+@app.command("why", epilog=example("knowledge jobs why 01938c2e-7d1f-7a30-9b57-3d0c1f2a4b5c"))
+def why(item_id: ItemName, json: Json = False, debug: Debug = False) -> ExitCode:
+    """Say what explains an item's status: its job, whose run that is, and the last error."""
+    with opened_service() as service:
+        found = service.why(ItemId(item_id))
+
+    def people(out: Output) -> None:
+        item = found.item
+        out.line(found.explanation)
+        out.record({"item": item.id, "name": item.title, "item status": item.status.value, "item error": item.error})
+        if found.job:
+            alive = {True: "alive", False: "gone", None: None}[found.owner_alive]
+            out.record(
+                {f"job {name}" if name in ("id", "status") else name: value for name, value in _record(found.job).items()}
+                | {"owner is": alive, "lease until": clock(found.job.lease_until)}
+            )
+
+    Output(as_json=json).answer(why_object(found), people)
     return ExitCode.OK
 
 

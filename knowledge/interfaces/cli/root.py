@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from knowledge.errors import KnowledgeError
-from knowledge.interfaces.cli import bases, house, items, jobs, searching
+from knowledge.interfaces.cli import bases, groups, house, items, jobs, life, reading, searching
 from knowledge.interfaces.cli.application import NoApplication
 from knowledge.interfaces.cli.exits import ExitCode
 from knowledge.interfaces.cli.failure import refuse, refuse_known, refuse_unknown
@@ -23,6 +23,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(bases.app, name="base")
+life.register(bases.app)
+app.add_typer(groups.app, name="group")
+reading.register(items.app)
 app.add_typer(items.app, name="item")
 app.command("search", epilog=searching.EXAMPLE)(searching.search)
 app.add_typer(jobs.app, name="jobs")

@@ -9,7 +9,19 @@ if TYPE_CHECKING:
     from knowledge.interfaces.cli.wait import Waited
     from knowledge.model.documents import EmbedderSpec
     from knowledge.model.jobs import Job
-    from knowledge.model.results import ItemPage, JobPage, SearchAnswer, SearchHit, StatusCounts
+    from knowledge.model.results import (
+        BasePage,
+        Chunk,
+        Conflict,
+        Group,
+        ItemPage,
+        JobPage,
+        Preview,
+        SearchAnswer,
+        SearchHit,
+        StatusCounts,
+        Why,
+    )
     from knowledge.model.views import Base, Item
 
 JsonObject = dict[str, Any]
@@ -32,11 +44,22 @@ def base_object(base: "Base") -> JsonObject:
         "document_count": base.document_count,
         "fail_on_empty": base.fail_on_empty,
         "shard": base.shard,
+        "group_id": base.group_id,
+        "rerank_model": base.rerank_model,
+        "file_processor": base.file_processor,
         "item_count": base.item_count,
         "created_at": moment(base.created_at),
         "updated_at": moment(base.updated_at),
         "deleting_at": moment(base.deleting_at),
     }
+
+
+def base_page_object(page: "BasePage") -> JsonObject:
+    return {"bases": [base_object(base) for base in page.bases], "total": page.total, "next_cursor": page.next_cursor}
+
+
+def group_object(group: "Group") -> JsonObject:
+    return {"id": group.id, "name": group.name}
 
 
 def item_object(item: "Item") -> JsonObject:
@@ -92,6 +115,44 @@ def job_object(job: "Job") -> JsonObject:
     }
 
 
+def chunk_object(chunk: "Chunk") -> JsonObject:
+    return {
+        "id": chunk.id,
+        "item_id": chunk.item_id,
+        "item_type": chunk.item_type.value,
+        "item_status": chunk.item_status.value,
+        "source": chunk.source,
+        "chunk_index": chunk.chunk_index,
+        "char_start": chunk.char_start,
+        "char_end": chunk.char_end,
+        "page": chunk.page,
+        "token_count": chunk.token_count,
+        "content": chunk.content,
+    }
+
+
+def preview_object(preview: "Preview") -> JsonObject:
+    return {
+        "item_id": preview.item_id,
+        "text": preview.text,
+        "total_characters": preview.total_characters,
+        "truncated": preview.truncated,
+    }
+
+
+def why_object(why: "Why") -> JsonObject:
+    return {
+        "item": item_object(why.item),
+        "job": job_object(why.job) if why.job else None,
+        "explanation": why.explanation,
+        "owner_alive": why.owner_alive,
+    }
+
+
+def conflict_object(conflict: "Conflict") -> JsonObject:
+    return {"type": conflict.type.value, "title": conflict.title}
+
+
 def job_page_object(page: "JobPage") -> JsonObject:
     return {"jobs": [job_object(job) for job in page.jobs], "total": page.total}
 
@@ -139,6 +200,7 @@ def waited_object(waited: "Waited") -> JsonObject:
         "seconds": round(waited.seconds, 3),
         "counts": counts_object(waited.counts),
         "failures": [item_object(item) for item in waited.failures],
+        "job": job_object(waited.job) if waited.job else None,
     }
 
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Protocol
 
-from knowledge.errors import Unavailable
+from knowledge.errors import JobNotFound, Unavailable
 from knowledge.interfaces.cli.exits import ExitCode
-from knowledge.model.ids import ItemId
+from knowledge.model.ids import ItemId, JobId
+from knowledge.model.jobs import ACTIVE_JOB, Job, JobStatus
 from knowledge.model.results import StatusCounts
 from knowledge.model.status import ItemStatus
 from knowledge.model.views import Base, Item
@@ -38,12 +39,13 @@ class Waited:
     counts: StatusCounts
     failures: Sequence[Item]
     seconds: float
+    job: Job | None = None  #: of a reindex: one that did not complete has left its items as they were
 
     @property
     def exit_code(self) -> ExitCode:
         if self.outcome is Outcome.STOPPED:
             return ExitCode.STOPPED
-        if self.outcome is Outcome.TIMED_OUT:
+        if self.outcome is Outcome.TIMED_OUT or (self.job is not None and self.job.status is not JobStatus.COMPLETED):
             return ExitCode.FAILED
         failed = _number(self.counts, ItemStatus.FAILED)
         completed = self.counts.leaves.get(ItemStatus.COMPLETED, 0)
@@ -68,26 +70,34 @@ def until_settled(
     roots: Sequence[ItemId],
     reporter: Reporter,
     *,
+    job_id: JobId | None = None,
     timeout_seconds: float | None = None,
     rest: Callable[[float], None] = time.sleep,
 ) -> Waited:
-    """Poll the catalogue until nothing of these subtrees is being worked on, the time is over, or Ctrl-C."""
+    """Poll the catalogue until nothing of these subtrees is being worked on, the time is over, or Ctrl-C.
+
+    Args:
+        job_id: of a reindex, which changes no status before it has the sources; must have ended as well.
+    """
     began = time.monotonic()
     counts = StatusCounts(leaves={}, containers={})
     outcome = Outcome.SETTLED
     watch = _Watch(service, reporter)
     most = 0
+    job: Job | None = None
     try:
         while True:
             asked = time.monotonic()
             try:
+                job = _job(service, job_id)  # before the counts: work that it starts must be seen in them
                 counts = service.status_counts(base.id, roots)
             except Unavailable as busy:  # the work goes on meanwhile; so does the waiting
                 reporter.say(str(busy))
             else:
                 most = max(most, counts.total)
-                reporter.update(counts, share_done(counts, most))
-                if counts.is_settled:
+                has_begun = job is None or job.status not in ACTIVE_JOB
+                reporter.update(counts, share_done(counts, most) if has_begun else 0.0)
+                if counts.is_settled and has_begun:
                     break
             now = time.monotonic()
             if timeout_seconds is not None and now - began >= timeout_seconds:
@@ -97,7 +107,7 @@ def until_settled(
             rest(max(POLL_SECONDS, POLL_SHARE * (now - asked)))
     except KeyboardInterrupt:
         outcome = Outcome.STOPPED
-    return Waited(outcome, counts, _failures(service, base, roots, counts), time.monotonic() - began)
+    return Waited(outcome, counts, _failures(service, base, roots, counts), time.monotonic() - began, job)
 
 
 def share_done(counts: StatusCounts, most: int) -> float:
@@ -142,6 +152,13 @@ class _Watch:
         if reason and reason != self.said:
             self.reporter.say(reason)
         self.said = reason
+
+
+def _job(service: "KnowledgeService", job_id: JobId | None) -> Job | None:
+    try:
+        return service.job(job_id) if job_id else None
+    except JobNotFound:  # it ended so long ago that its row is gone
+        return None
 
 
 def _number(counts: StatusCounts, status: ItemStatus) -> int:

@@ -42,8 +42,10 @@ def test_help_of_each_command_shows_an_example(words, capsys):
 def test_commands_are_the_documented_ones():
     """Nouns and verbs as promised; a new one has to be added here and to the README."""
     assert {
-        "base create", "base list", "base show", "base delete", "item add", "item list", "item show", "item delete", "search",
-        "jobs list", "jobs show", "broker", "config", "db upgrade", "model list",
+        "base create", "base list", "base show", "base delete", "base patch", "base enable-embedder", "base restore",
+        "base import", "group create", "group list", "group rename", "group delete", "item add", "item list", "item show",
+        "item reindex", "item delete", "item chunks", "item preview", "item path", "search", "jobs list", "jobs show",
+        "jobs cancel", "jobs requeue", "jobs why", "broker", "config", "db upgrade", "model list",
     } == {" ".join(words) for words, _ in COMMANDS}  # fmt: skip
 
 
@@ -91,6 +93,25 @@ def test_the_command_line_sees_only_the_service_and_its_vocabulary():
         ["item", "add", "x", "--note", "a", "--note-file", "-"],
         ["item", "add", "x", "--note-file", "/no/such/file"],
         ["item", "add", "x", "--note", "a", "--title", " "],
+        ["base", "patch", "x"],
+        ["base", "patch", "x", "--group", "g", "--no-group"],
+        ["base", "patch", "x", "--no-embedder", "--embedder", "m"],
+        ["base", "patch", "x", "--name", " "],
+        ["base", "patch", "x", "--threshold", "2"],
+        ["base", "list", "--limit", "101"],
+        ["base", "list", "--sort", "size"],
+        ["base", "list", "--updated-from", "yesterday"],
+        ["base", "restore", "x"],
+        ["base", "restore", "x", "y", "--embedder", "m", "--no-embedder"],
+        ["base", "import"],
+        ["group", "rename", "x"],
+        ["item", "add", "x", "p", "--on-conflict", "merge"],
+        ["item", "reindex", "x"],
+        ["item", "reindex", "x", "i", "--all"],
+        ["item", "reindex", "x", "--all", "--interrupted"],
+        ["item", "reindex", "x", "--interrupted", "--allow-empty"],
+        ["item", "preview", "i", "--characters", "0"],
+        ["jobs", "why"],
         ["item", "delete", "x"],
         ["item", "delete", "x", "i", "--all"],
         ["item", "list", "x", "--limit", "0"],

@@ -7,7 +7,19 @@ from knowledge.interfaces.cli import shapes
 from knowledge.model.documents import EmbedderSpec
 from knowledge.model.ids import BaseId, ItemId, JobId
 from knowledge.model.jobs import Job, JobStatus, JobType, Owner
-from knowledge.model.results import ItemPage, ScoreKind, SearchAnswer, SearchHit, StatusCounts
+from knowledge.model.results import (
+    BasePage,
+    Chunk,
+    Conflict,
+    Group,
+    ItemPage,
+    Preview,
+    ScoreKind,
+    SearchAnswer,
+    SearchHit,
+    StatusCounts,
+    Why,
+)
 from knowledge.model.status import BaseStatus, ItemStatus, ItemType
 from knowledge.model.views import Base, Item
 
@@ -15,7 +27,7 @@ WHEN = datetime(2026, 3, 1, 9, 30, 0, 123_456, tzinfo=UTC)
 BASE = Base(
     id=BaseId("b"), name="n", status=BaseStatus.COMPLETED, error=None, embedder="local/minilm", dimensions=384, chunk_size=256,
     chunk_overlap=50, chunk_strategy="structured", chunk_separator="\\n\\n", threshold=None, document_count=None,
-    fail_on_empty=False, shard="main", created_at=WHEN, updated_at=WHEN, item_count=3,
+    fail_on_empty=False, shard="main", group_id="g", rerank_model=None, file_processor=None, created_at=WHEN, updated_at=WHEN, item_count=3,
 )  # fmt: skip
 ITEM = Item(
     id=ItemId("i"), base_id=BaseId("b"), group_id=None, type=ItemType.NOTE, source="a note", status=ItemStatus.FAILED,
@@ -24,7 +36,7 @@ ITEM = Item(
 )  # fmt: skip
 JOB = Job(
     id=JobId("j"), type=JobType.INDEX_DOCUMENTS, base_id=BaseId("b"), shard="main", item_ids=(ItemId("i"),),
-    status=JobStatus.RUNNING, attempt=1, losses=0, scheduled_at=WHEN, created_at=WHEN, run_token="secret", publishes=2,
+    status=JobStatus.RUNNING, attempt=1, losses=0, scheduled_at=WHEN, created_at=WHEN, run_token="secret", publishes=2, parent_id=None,
     owner=Owner("h", 7, 1.0),
 )  # fmt: skip
 
@@ -35,7 +47,7 @@ def test_base():
         "id": "b", "name": "n", "status": "completed", "error": None, "mode": "hybrid", "embedder": "local/minilm",
         "dimensions": 384, "chunk_size": 256, "chunk_overlap": 50, "chunk_strategy": "structured",
         "chunk_separator": "\\n\\n", "threshold": None, "document_count": None, "fail_on_empty": False, "shard": "main",
-        "item_count": 3, "created_at": "2026-03-01T09:30:00.123Z", "updated_at": "2026-03-01T09:30:00.123Z",
+        "group_id": "g", "rerank_model": None, "file_processor": None, "item_count": 3, "created_at": "2026-03-01T09:30:00.123Z", "updated_at": "2026-03-01T09:30:00.123Z",
         "deleting_at": None,
     } == shapes.base_object(BASE)  # fmt: skip
 
@@ -51,6 +63,28 @@ def test_item_without_its_content():
         "created_at": "2026-03-01T09:30:00.123Z", "updated_at": "2026-03-01T09:30:00.123Z",
     } == shape  # fmt: skip
     assert "private" not in json.dumps(shape)
+
+
+def test_page_of_bases_and_groups():
+    """A page says how many there are in all and how to go on; a group is an id and a name."""
+    assert {"bases": [], "total": 7, "next_cursor": "x"} == shapes.base_page_object(BasePage((), 7, "x"))
+    assert {"id": "g", "name": "n"} == shapes.group_object(Group("g", "n"))
+
+
+def test_what_is_behind_an_item():
+    """Passages with their place, the beginning of the text, what is in the way, and what explains a status."""
+    chunk = Chunk("c", ItemId("i"), "text", ItemType.FILE, ItemStatus.FAILED, "/a.md", 2, 10, 14, None, 1)
+
+    assert {
+        "id": "c", "item_id": "i", "item_type": "file", "item_status": "failed", "source": "/a.md", "chunk_index": 2,
+        "char_start": 10, "char_end": 14, "page": None, "token_count": 1, "content": "text",
+    } == shapes.chunk_object(chunk)  # fmt: skip
+    assert {"item_id": "i", "text": "t", "total_characters": 2, "truncated": True} == shapes.preview_object(
+        Preview(ItemId("i"), "t", 2, True)
+    )
+    assert {"type": "file", "title": "a.md"} == shapes.conflict_object(Conflict(ItemType.FILE, "a.md"))
+    why = shapes.why_object(Why(ITEM, JOB, "Because.", True))
+    assert ("Because.", True, "i", "j") == (why["explanation"], why["owner_alive"], why["item"]["id"], why["job"]["id"])
 
 
 def test_item_page():

@@ -1,10 +1,15 @@
 """What waiting makes of counts: exit codes and percent."""
 
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
 import pytest
 
 from knowledge.interfaces.cli import ExitCode
-from knowledge.interfaces.cli.progress import describe
-from knowledge.interfaces.cli.wait import Outcome, Waited, share_done
+from knowledge.interfaces.cli.progress import Silence, describe
+from knowledge.interfaces.cli.wait import Outcome, Waited, share_done, until_settled
+from knowledge.model.ids import BaseId, JobId
+from knowledge.model.jobs import Job, JobStatus, JobType
 from knowledge.model.results import StatusCounts
 from knowledge.model.status import ItemStatus
 
@@ -57,3 +62,35 @@ def test_counts_in_words():
     counts = StatusCounts({READING: 1, FAILED: 2, COMPLETED: 8}, {PREPARING: 1, ItemStatus.PROCESSING: 3})
 
     assert "8 completed, 2 failed, 1 preparing, 1 reading" == describe(counts)
+
+
+def job(status):
+    now = datetime.now(UTC)
+    return Job(JobId("j"), JobType.REINDEX_SUBTREE, BaseId("b"), "main", (), status, 0, 0, 0, None, now, now)
+
+
+@pytest.mark.parametrize("status", [JobStatus.FAILED, JobStatus.CANCELLED])
+def test_a_reindex_that_did_not_happen_is_a_failure(status):
+    """The items are as they were, which must not look like success."""
+    assert ExitCode.FAILED is Waited(Outcome.SETTLED, StatusCounts({COMPLETED: 3}, {}), (), 1.0, job(status)).exit_code
+
+
+def test_waiting_for_a_reindex_begins_before_its_job_does():
+    """While the job has not ended the items are settled, but as they were; only what follows it counts."""
+    steps = iter([(JobStatus.PENDING, COMPLETED), (JobStatus.COMPLETED, READING), (JobStatus.COMPLETED, FAILED)])
+    now = [None]
+
+    class Service:
+        def job(self, job_id):
+            now[0] = next(steps)
+            return job(now[0][0])
+
+        def status_counts(self, base_id, roots):
+            return StatusCounts({now[0][1]: 1}, {})
+
+        def failures(self, base_id, roots):
+            return ["the one that failed"]
+
+    waited = until_settled(Service(), SimpleNamespace(id="b"), ["i"], Silence(), job_id=JobId("j"), rest=lambda seconds: None)
+
+    assert ({FAILED: 1}, ["the one that failed"]) == (waited.counts.leaves, waited.failures)

@@ -1,0 +1,161 @@
+"""knowledge base patch | enable-embedder | restore | import: what becomes of a base after its creation."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from knowledge.interfaces.cli.application import application, opened_service
+from knowledge.interfaces.cli.bases import print_base
+from knowledge.interfaces.cli.exits import ExitCode
+from knowledge.interfaces.cli.groups import group_id
+from knowledge.interfaces.cli.options import BaseName, Debug, Json, checked, example, given, text
+from knowledge.interfaces.cli.output import Output, counted
+from knowledge.interfaces.cli.shapes import base_object, item_object
+from knowledge.model.inputs import BasePatch
+from knowledge.model.status import BaseStatus
+
+
+def register(app: typer.Typer) -> None:
+    app.command("patch", epilog=example("knowledge base patch handbook --name manual --document-count 20"))(patch)
+    app.command("enable-embedder", epilog=example("knowledge base enable-embedder handbook local/minilm"))(enable_embedder)
+    app.command("restore", epilog=example("knowledge base restore handbook handbook-2"))(restore)
+    app.command("import", epilog=example("knowledge base import handbook.zip"))(import_base)
+
+
+def patch(
+    base_name: BaseName,
+    name: Annotated[str | None, typer.Option(metavar="NAME", callback=text, help="Another name.")] = None,
+    group: Annotated[str | None, typer.Option(metavar="GROUP", callback=text, help="Id or name of its group.")] = None,
+    no_group: Annotated[bool, typer.Option("--no-group", help="Take it out of its group.")] = False,
+    embedder: Annotated[
+        str | None, typer.Option(metavar="ID", callback=text, help="Another model; only while the base holds nothing.")
+    ] = None,
+    no_embedder: Annotated[bool, typer.Option("--no-embedder", help="None; only while the base holds nothing.")] = False,
+    rerank_model: Annotated[
+        str | None, typer.Option(metavar="ID", callback=text, help="Model that orders its hits again.")
+    ] = None,
+    no_rerank_model: Annotated[bool, typer.Option("--no-rerank-model", help="Keep the order of the hits.")] = False,
+    file_processor: Annotated[str | None, typer.Option(metavar="ID", callback=text, help="What converts its files.")] = None,
+    no_file_processor: Annotated[bool, typer.Option("--no-file-processor", help="Nothing converts its files.")] = False,
+    chunk_size: Annotated[int | None, typer.Option(metavar="TOKENS", help="Largest passage, in estimated tokens.")] = None,
+    chunk_overlap: Annotated[int | None, typer.Option(metavar="TOKENS", help="What neighbouring passages share.")] = None,
+    chunk_strategy: Annotated[
+        str | None, typer.Option(metavar="structured|delimiter", help="Cut at headings and paragraphs, or at a separator.")
+    ] = None,
+    chunk_separator: Annotated[
+        str | None, typer.Option(metavar="TEXT", callback=text, help=r"For `delimiter`; \n and \t are understood.")
+    ] = None,
+    threshold: Annotated[
+        float | None, typer.Option(metavar="0..1", help="Least relevance of a hit, where scores are relevance.")
+    ] = None,
+    document_count: Annotated[int | None, typer.Option(metavar="N", help="Hits that a search returns.")] = None,
+    fail_on_empty: Annotated[
+        bool | None, typer.Option("--fail-on-empty/--no-fail-on-empty", help="Whether a file without text counts as failed.")
+    ] = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> ExitCode:
+    """Change settings of a base. They count for later indexing: what is indexed stays as it is."""
+    changes = given(
+        name=name,
+        embedder=embedder,
+        rerank_model=rerank_model,
+        file_processor=file_processor,
+        chunk_size=chunk_size,
+        chunk_overlap=chunk_overlap,
+        chunk_strategy=chunk_strategy,
+        chunk_separator=chunk_separator,
+        threshold=threshold,
+        document_count=document_count,
+        fail_on_empty=fail_on_empty,
+        group_id=group,
+    )
+    cleared = {
+        "group_id": no_group,
+        "embedder": no_embedder,
+        "rerank_model": no_rerank_model,
+        "file_processor": no_file_processor,
+    }
+    for field, is_cleared in cleared.items():
+        if is_cleared and field in changes:
+            option = "group" if field == "group_id" else field.replace("_", "-")
+            raise typer.BadParameter(f"give either --{option} or --no-{option}")
+        if is_cleared:
+            changes[field] = None
+    if not changes:
+        raise typer.BadParameter("nothing to change: give at least one option")
+    checked(BasePatch, changes)  # before anything is opened
+    with opened_service() as service:
+        base = service.base(base_name)
+        if group is not None:
+            changes["group_id"] = group_id(service, group)
+        base = service.patch_base(base.id, checked(BasePatch, changes))
+
+    print_base(Output(as_json=json), base)
+    return ExitCode.OK
+
+
+def enable_embedder(
+    base_name: BaseName,
+    embedder: Annotated[str, typer.Argument(metavar="MODEL", callback=text, help="Id of a model (`knowledge model list`).")],
+    json: Json = False,
+    debug: Debug = False,
+) -> ExitCode:
+    """Give a base that searches by words alone a model, and index everything in it again."""
+    output = Output(as_json=json)
+    with opened_service() as service:
+        base = service.enable_embedder(service.base(base_name).id, embedder)
+
+    print_base(output, base)
+    output.hint(f"everything in it is indexed again: see `knowledge base show {base.id}`")
+    return ExitCode.OK
+
+
+def restore(
+    base_name: BaseName,
+    name: Annotated[str, typer.Argument(metavar="NAME", callback=text, help="Name of the new base.")],
+    embedder: Annotated[
+        str | None, typer.Option(metavar="ID", callback=text, help="Its model; the default is that of the old base.")
+    ] = None,
+    no_embedder: Annotated[bool, typer.Option("--no-embedder", help="Search by words only.")] = False,
+    json: Json = False,
+    debug: Debug = False,
+) -> ExitCode:
+    """Rebuild a base, failed ones included, into a new one. The old one is not changed."""
+    if embedder and no_embedder:
+        raise typer.BadParameter("give either --embedder or --no-embedder")
+    output = Output(as_json=json)
+    with opened_service() as service:
+        source = service.base(base_name)
+        chosen = None if no_embedder else embedder or source.embedder
+        receipt = service.restore_base(source.id, name, chosen)
+
+    wire = {
+        "base": base_object(receipt.base),
+        "items": [item_object(item) for item in receipt.items],
+        "skipped_missing_sources": receipt.skipped_missing_sources,
+    }
+    output.answer(wire, lambda out: print_base(out, receipt.base))
+    output.hint(f"{counted(len(receipt.items), 'item')} accepted: see `knowledge base show {receipt.base.id}`")
+    if receipt.skipped_missing_sources:
+        output.hint(f"{counted(receipt.skipped_missing_sources, 'item')} left out: the source is gone")
+    return ExitCode.OK
+
+
+def import_base(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A bundle: rows, bytes and maybe vectors, in one zip file.")],
+    json: Json = False,
+    debug: Debug = False,
+) -> ExitCode:
+    """Import a base from a bundle. One whose model is not declared here arrives failed; restore leads out of that."""
+    output = Output(as_json=json)
+    with opened_service() as service:
+        base = service.import_base(file)
+
+    print_base(output, base)
+    if base.status is BaseStatus.FAILED:
+        default = application().default_embedder()
+        model = f"--embedder {default}" if default else "--no-embedder"
+        output.hint(f"it can be listed, deleted and restored: knowledge base restore {base.id} NAME {model}")
+    return ExitCode.OK
