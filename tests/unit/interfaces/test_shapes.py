@@ -27,7 +27,8 @@ WHEN = datetime(2026, 3, 1, 9, 30, 0, 123_456, tzinfo=UTC)
 BASE = Base(
     id=BaseId("b"), name="n", status=BaseStatus.COMPLETED, error=None, embedder="local/minilm", dimensions=384, chunk_size=256,
     chunk_overlap=50, chunk_strategy="structured", chunk_separator="\\n\\n", threshold=None, document_count=None,
-    fail_on_empty=False, shard="main", group_id="g", rerank_model=None, file_processor=None, created_at=WHEN, updated_at=WHEN, item_count=3,
+    fail_on_empty=False, shard="main", group_id="g", rerank_model=None, file_processor=None,
+    created_at=WHEN, updated_at=WHEN, item_count=3,
 )  # fmt: skip
 ITEM = Item(
     id=ItemId("i"), base_id=BaseId("b"), group_id=None, type=ItemType.NOTE, source="a note", status=ItemStatus.FAILED,
@@ -36,8 +37,8 @@ ITEM = Item(
 )  # fmt: skip
 JOB = Job(
     id=JobId("j"), type=JobType.INDEX_DOCUMENTS, base_id=BaseId("b"), shard="main", item_ids=(ItemId("i"),),
-    status=JobStatus.RUNNING, attempt=1, losses=0, scheduled_at=WHEN, created_at=WHEN, run_token="secret", publishes=2, parent_id=None,
-    owner=Owner("h", 7, 1.0),
+    status=JobStatus.RUNNING, attempt=1, losses=0, scheduled_at=WHEN, created_at=WHEN, run_token="secret", publishes=2,
+    parent_id=None, owner=Owner("h", 7, 1.0),
 )  # fmt: skip
 
 
@@ -47,7 +48,8 @@ def test_base():
         "id": "b", "name": "n", "status": "completed", "error": None, "mode": "hybrid", "embedder": "local/minilm",
         "dimensions": 384, "chunk_size": 256, "chunk_overlap": 50, "chunk_strategy": "structured",
         "chunk_separator": "\\n\\n", "threshold": None, "document_count": None, "fail_on_empty": False, "shard": "main",
-        "group_id": "g", "rerank_model": None, "file_processor": None, "item_count": 3, "created_at": "2026-03-01T09:30:00.123Z", "updated_at": "2026-03-01T09:30:00.123Z",
+        "group_id": "g", "rerank_model": None, "file_processor": None, "item_count": 3,
+        "created_at": "2026-03-01T09:30:00.123Z", "updated_at": "2026-03-01T09:30:00.123Z",
         "deleting_at": None,
     } == shapes.base_object(BASE)  # fmt: skip
 
