@@ -9,10 +9,14 @@ with `missing_embedding_model`, one whose vectors are unusable `failed` with `mi
 """
 
 import io
+import logging
+import re
+import struct
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePosixPath
 from typing import Final, Literal
 
 import numpy as np
@@ -20,34 +24,64 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from knowledge.bases.create import create_base
 from knowledge.bases.delete import delete_base
-from knowledge.catalog import bases, items, jobs, paths
+from knowledge.catalog import bases, groups, items, jobs, paths, status
 from knowledge.db.columns import utc_now
-from knowledge.db.engine import Tx
-from knowledge.errors import BundleUnreadable, KnowledgeError, ModelNotFound, UnsafePath
-from knowledge.files.paths import guard
+from knowledge.errors import BundleUnreadable, GroupNotFound, KnowledgeError, ModelNotFound, UnsafePath
+from knowledge.files.paths import folded, guard
+from knowledge.files.store import Staged
+from knowledge.ingestion.placing import placing
+from knowledge.ingestion.purge import purge_orphan
 from knowledge.model.documents import Vector
 from knowledge.model.ids import ItemId, new_item_id
-from knowledge.model.inputs import BaseInput
+from knowledge.model.inputs import MAX_NOTE_CHARACTERS, BaseInput, NonBlank
 from knowledge.model.jobs import JobSpec
 from knowledge.model.status import ItemStatus, ItemType
 from knowledge.model.views import Base
+from knowledge.pipeline.sources.directory import shown
 from knowledge.runtime import Runtime
+
+log = logging.getLogger(__name__)
 
 MISSING_MODEL: Final = "missing_embedding_model"
 MISSING_VECTORS: Final = "missing_vector_store"
 
 
+MAX_MANIFEST_BYTES: Final = 256 << 20
+MAX_VECTOR_BYTES: Final = 4 << 30
+MAX_RATIO: Final = 200  #: what an archive may unpack to, for each of its bytes; text reaches twenty, a bomb a thousand
+SLACK_BYTES: Final = 16 << 20  #: more than that, so that a small archive of blanks is no bomb yet
+_DAMAGE: Final = (  # whatever `zipfile` meets in an archive that is damaged, encrypted, or packed in a way it does not know
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+    OSError,
+)
+_PACKED: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})  #: others unpack a whole piece at once, however large
+_HASH: Final = re.compile("[0-9a-f]{64}")
+
+
 class BundleItem(BaseModel):
-    """One row; parents come before their children."""
+    """One row; parents come before their children, and what a row owns lies directly below its parent's path."""
 
     model_config = ConfigDict(extra="forbid")
 
     id: str
     group_id: str | None = None
     type: Literal["file", "note", "directory"]
-    source: str
+    source: NonBlank
     relative_path: str
     data: dict[str, object] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> "BundleItem":
+        content = self.data.get("content")
+        if self.type == "note" and not (isinstance(content, str) and len(content) <= MAX_NOTE_CHARACTERS):
+            raise ValueError("a note needs its content in `data`")
+        return self
 
 
 class Bundle(BaseModel):
@@ -60,16 +94,22 @@ class Bundle(BaseModel):
 
     @model_validator(mode="after")
     def _is_a_tree(self) -> "Bundle":
-        containers: set[str | None] = {None}
+        containers: dict[str | None, str] = {None: "."}
         seen: set[str] = set()
+        taken: set[str] = set()
         for item in self.items:
             if item.group_id not in containers:
                 raise ValueError(f"item {item.id}: its parent is no directory before it")
             if item.id in seen:
                 raise ValueError(f"item {item.id} is there twice")
+            if str(PurePosixPath(item.relative_path).parent) != containers[item.group_id]:
+                raise ValueError(f"item {item.id}: its path does not lie directly below that of its parent")
+            if folded(item.relative_path) in taken:
+                raise ValueError(f"item {item.id}: another one has its path")
             seen.add(item.id)
+            taken.add(folded(item.relative_path))
             if item.type == "directory":
-                containers.add(item.id)
+                containers[item.id] = item.relative_path
         return self
 
 
@@ -77,26 +117,48 @@ def import_base(rt: Runtime, bundle_path: Path) -> Base:
     """The new base; its items are being indexed, or it is `failed` and says why.
 
     Raises:
-        BundleUnreadable: the file is no bundle, or names a path it must not. StorageFull, StorageFailed, BaseBusy. Nothing is
-            left.
+        BundleUnreadable: the file is no bundle, is damaged, unpacks to far too much, or names a path it must not.
+        BaseNotFound: somebody deleted the new base meanwhile. StorageFull, StorageFailed, BaseBusy. Nothing is left.
     """
     with _opened(bundle_path) as archive:
         bundle = _manifest(archive)
         vectors = _vectors(archive)
         error = _verdict(rt, bundle, vectors)
-        made = create_base(rt, bundle.base if error is None else bundle.base.model_copy(update={"embedder": None}))
+        made = create_base(rt, _settings(rt, bundle, error))
         try:
+            if error is None and isinstance(vectors, Mapping) and made.embedder:
+                spec = rt.embedders.spec(made.embedder)
+                if spec.billed:  # before the first job could pay for them again
+                    rt.cache.put(spec.fingerprint, vectors)
             _fill(rt, made, bundle, archive, error)
-        except KnowledgeError:
-            delete_base(rt, made.id)
+        except BaseException:
+            _undo(rt, made)
             raise
-    if error is None and isinstance(vectors, Mapping) and made.embedder:
-        spec = rt.embedders.spec(made.embedder)
-        if spec.billed:
-            rt.cache.put(spec.fingerprint, vectors)
     rt.dispatch.publish_due(made.id)
     with rt.db.read() as tx:
         return bases.get(tx, made.id)
+
+
+def _settings(rt: Runtime, bundle: Bundle, error: str | None) -> BaseInput:
+    """As the bundle says, except for what names things of the installation it comes from."""
+    here: dict[str, object] = {"shard": BaseInput.model_fields["shard"].default}
+    if error is not None:
+        here["embedder"] = None
+    if bundle.base.group_id is not None:
+        with rt.db.read() as tx, suppress(GroupNotFound):
+            groups.require(tx, bundle.base.group_id)
+            return bundle.base.model_copy(update=here)
+    return bundle.base.model_copy(update={**here, "group_id": None})
+
+
+def _undo(rt: Runtime, made: Base) -> None:
+    """Best effort: the error that led here is the one the caller must see."""
+    try:
+        delete_base(rt, made.id)
+    except KnowledgeError as error:
+        log.warning("half-imported base left", extra={"base": made.id, "code": error.code})
+    with suppress(KnowledgeError):
+        purge_orphan(rt, made.id)  # if somebody else deleted it, bytes may have come after
 
 
 def _verdict(rt: Runtime, bundle: Bundle, vectors: Mapping[str, Vector] | Literal["unusable"] | None) -> str | None:
@@ -118,23 +180,30 @@ def _verdict(rt: Runtime, bundle: Bundle, vectors: Mapping[str, Vector] | Litera
 
 def _fill(rt: Runtime, made: Base, bundle: Bundle, archive: zipfile.ZipFile, error: str | None) -> None:
     ids = {item.id: new_item_id() for item in bundle.items}
-    placed: list[str] = []
-    with rt.locks.base(made.id):
+    staged: dict[str, Staged] = {}
+    try:
         for item in bundle.items:
             if item.type != "directory":
-                _extract(rt, made, archive, item.relative_path)
-                placed.append(item.relative_path)
-        rt.files.sync(made.id, placed)
-        with rt.db.write(durable=True) as tx:
+                staged[item.relative_path] = _unpacked(rt, made, archive, item.relative_path)
+        with rt.locks.base(made.id), placing(rt, made.id) as placed, rt.db.write(durable=True) as tx:
+            bases.require_runnable(tx, made.id)
             items.insert(tx, made.id, [_row(item, ids, error) for item in bundle.items])
             for item in bundle.items:
                 if item.group_id is None:
-                    _hold_name(tx, made, ids[item.id], item)
+                    paths.reserve(tx, made.id, ids[item.id], item.relative_path, directory=item.type == "directory")
+            for path, bytes_ in staged.items():
+                placed.append(path)
+                rt.files.publish(bytes_, path)
+            rt.files.sync(made.id, placed)
             if error is None:
                 leaves = [ids[item.id] for item in bundle.items if item.type != "directory"]
                 jobs.enqueue_all(tx, [JobSpec.index_documents(made.id, item_id) for item_id in leaves], shard=made.shard)
+                containers = [ids[item.id] for item in reversed(bundle.items) if item.type == "directory"]
+                status.reconcile(tx, made.id, containers)  # a folder without a file has no job that would
             else:
                 bases.fail(tx, made.id, error, embedder=bundle.base.embedder, dimensions=bundle.dimensions)
+    finally:
+        rt.files.discard(staged.values())
 
 
 def _row(item: BundleItem, ids: Mapping[str, ItemId], error: str | None) -> items.NewItem:
@@ -151,34 +220,40 @@ def _row(item: BundleItem, ids: Mapping[str, ItemId], error: str | None) -> item
     )
 
 
-def _hold_name(tx: Tx, made: Base, item_id: ItemId, item: BundleItem) -> None:
-    held = paths.reserve(tx, made.id, item_id, item.relative_path, directory=item.type == "directory")
-    if held != item.relative_path:
-        raise BundleUnreadable("Two roots of the bundle have one name.", path=item.relative_path)
-
-
-def _extract(rt: Runtime, made: Base, archive: zipfile.ZipFile, path: str) -> None:
+def _unpacked(rt: Runtime, made: Base, archive: zipfile.ZipFile, path: str) -> Staged:
     try:
         with archive.open(f"raw/{path}") as packed:
-            staged = rt.files.stage_stream(made.id, packed)
+            return rt.files.stage_stream(made.id, packed)
     except KeyError:
         raise BundleUnreadable("The bundle lacks the bytes of an item.", path=path) from None
-    except (zipfile.BadZipFile, EOFError) as error:
+    except _DAMAGE as error:
         raise BundleUnreadable("The bundle is damaged.", path=path) from error
-    rt.files.publish(staged, path)
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
     try:
-        with zipfile.ZipFile(path) as archive:
-            yield archive
-    except (OSError, zipfile.BadZipFile) as error:
-        raise BundleUnreadable(f"This file cannot be read as a bundle: {error}", path=str(path)) from error
+        archive = zipfile.ZipFile(path)
+        packed = path.stat().st_size
+    except _DAMAGE as error:
+        raise BundleUnreadable(f"This file cannot be read as a bundle: {error}", path=shown(str(path))) from error
+    with archive:
+        if any(entry.compress_type not in _PACKED for entry in archive.infolist()):
+            raise BundleUnreadable("The bundle is packed in an unusual way; only deflate will do.", path=shown(str(path)))
+        if _is_bomb(archive, packed):
+            raise BundleUnreadable("This file unpacks to far more than a bundle would.", path=shown(str(path)))
+        yield archive
+
+
+def _is_bomb(archive: zipfile.ZipFile, packed_bytes: int) -> bool:
+    """What each entry says of its size is a promise: `zipfile` gives no byte more. Entries that share bytes count each."""
+    return sum(entry.file_size for entry in archive.infolist()) > MAX_RATIO * packed_bytes + SLACK_BYTES
 
 
 def _manifest(archive: zipfile.ZipFile) -> Bundle:
     try:
+        if archive.getinfo("base.json").file_size > MAX_MANIFEST_BYTES:
+            raise BundleUnreadable("base.json is too large.")
         bundle = Bundle.model_validate_json(archive.read("base.json"))
         for item in bundle.items:
             guard(item.relative_path)
@@ -189,17 +264,27 @@ def _manifest(archive: zipfile.ZipFile) -> Bundle:
         raise BundleUnreadable(f"base.json: {first['msg']}", field=".".join(map(str, first["loc"]))) from error
     except UnsafePath as error:
         raise BundleUnreadable("The bundle names an unsafe path.", **error.details) from error
+    except _DAMAGE as error:
+        raise BundleUnreadable("The bundle is damaged.", path="base.json") from error
     return bundle
 
 
 def _vectors(archive: zipfile.ZipFile) -> Mapping[str, Vector] | Literal["unusable"] | None:
     if "vectors.npz" not in archive.namelist():
         return None
+    if archive.getinfo("vectors.npz").file_size > MAX_VECTOR_BYTES:
+        return "unusable"
     try:
-        with np.load(io.BytesIO(archive.read("vectors.npz")), allow_pickle=False) as stored:
-            hashes, vectors = stored["hashes"], np.asarray(stored["vectors"], np.float32)
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+        stored = archive.read("vectors.npz")
+        with zipfile.ZipFile(io.BytesIO(stored)) as arrays:
+            if _is_bomb(arrays, len(stored)):
+                return "unusable"
+        with np.load(io.BytesIO(stored), allow_pickle=False) as arrays_:
+            hashes, vectors = [str(key) for key in arrays_["hashes"]], np.asarray(arrays_["vectors"], np.float32)
+    except (*_DAMAGE, KeyError, TypeError):
         return "unusable"
     if vectors.ndim != 2 or len(hashes) != len(vectors) or not np.isfinite(vectors).all():
         return "unusable"
-    return {str(key): vector for key, vector in zip(hashes, vectors, strict=True)}
+    if not all(_HASH.fullmatch(key) for key in hashes):
+        return "unusable"
+    return dict(zip(hashes, vectors, strict=True))

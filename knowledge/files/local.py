@@ -21,7 +21,7 @@ from typing import IO, Final, NoReturn
 
 from knowledge import clock
 from knowledge.errors import PathNotFound, PathUnreadable, SourceMissing, StorageFailed, StorageFull, UnsafePath
-from knowledge.files.paths import RESERVED, guard, guard_base
+from knowledge.files.paths import RESERVED, guard, guard_base, is_base_id
 from knowledge.files.store import Staged
 
 CHUNK_BYTES: Final = 1 << 20
@@ -150,6 +150,10 @@ class LocalRawFiles:
                 _remove_tree(base_id, folder)
             finally:
                 os.close(folder)
+
+    def base_ids(self) -> list[str]:
+        with _storage():
+            return sorted(entry.name for entry in _entries(self._bases) if is_base_id(entry.name))
 
     def leftovers(self, base_id: str, older_than_seconds: float) -> list[Staged]:
         staging = self._base(base_id) / "staging"

@@ -31,9 +31,18 @@ def guard(path: str) -> str:
 
 def guard_base(base_id: str) -> str:
     """The base id unchanged if it can name a folder; it comes from callers as a string, so it is checked where it is used."""
-    if not _BASE_ID.fullmatch(base_id):
+    if not is_base_id(base_id):
         raise UnsafePath("This is not the id of a base.", base_id=base_id.encode(errors="replace").decode())
     return base_id
+
+
+def is_allowed(path: str) -> bool:
+    """Whether `guard` would let it pass."""
+    return _fault(path) is None
+
+
+def is_base_id(name: str) -> bool:
+    return _BASE_ID.fullmatch(name) is not None
 
 
 def derived(path: str) -> str:

@@ -54,3 +54,16 @@ def purge_base(rt: Runtime, base_id: BaseId) -> None:
             bases.remove(tx, base_id)
     with suppress(BaseBusy):  # somebody waits for it, and will find that the base is gone; tidying removes the file
         rt.locks.forget(base_id)
+
+
+def purge_orphan(rt: Runtime, base_id: BaseId) -> bool:
+    """Remove the directory of a base that has no row: bytes that came while the base was deleted. False if it has one."""
+    with rt.locks.base(base_id):
+        with rt.db.read() as tx:
+            if base_id in bases.ids(tx):
+                return False
+        rt.indexes.drop(base_id)
+        rt.files.remove_base(base_id)
+    with suppress(BaseBusy):
+        rt.locks.forget(base_id)
+    return True

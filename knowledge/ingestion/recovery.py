@@ -12,8 +12,9 @@ In this order, so that nothing is parked that a later step would send again:
 import logging
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -21,8 +22,10 @@ from knowledge import clock
 from knowledge.catalog import bases, items, jobs, orphans, requests, status, workers
 from knowledge.db.columns import utc_now
 from knowledge.errors import BaseBusy, KnowledgeError
-from knowledge.ingestion.purge import purge_base
+from knowledge.files.paths import is_allowed
+from knowledge.ingestion.purge import purge_base, purge_orphan
 from knowledge.locks.process import is_dead, this_process
+from knowledge.model.ids import BaseId
 from knowledge.model.jobs import Job, JobSpec, Recovery
 from knowledge.model.status import INDEXING_INTERRUPTED
 from knowledge.runtime import Runtime
@@ -130,8 +133,7 @@ def _unfinished_deletes(rt: Runtime) -> None:
             log.warning("unfinished deletes taken up", extra={"base": base_id, "roots": len(roots)})
     with rt.db.read() as tx:
         halfway = bases.deleting(tx)
-    for base_id in halfway:
-        purge_base(rt, base_id)
+    _each(halfway, partial(purge_base, rt))
 
 
 def _lost_messages(rt: Runtime) -> None:
@@ -156,8 +158,8 @@ def _lost_messages(rt: Runtime) -> None:
 def _leftover_bytes(rt: Runtime) -> None:
     with rt.db.read() as tx:
         known = bases.ids(tx)
-    for base_id in known:
-        rt.files.discard(rt.files.leftovers(base_id, STAGED_SECONDS))
+    _each(known, lambda base_id: rt.files.discard(rt.files.leftovers(base_id, STAGED_SECONDS)))
+    _each(sorted(set(rt.files.base_ids()) - set(known)), lambda base_id: purge_orphan(rt, BaseId(base_id)))
 
 
 def _unnamed_files(rt: Runtime) -> None:
@@ -165,20 +167,32 @@ def _unnamed_files(rt: Runtime) -> None:
     now = utc_now()
     with rt.db.read() as tx:
         due = bases.not_tidied_since(tx, now - timedelta(seconds=STAGED_SECONDS))
-    for base_id in due:
-        old = clock.seconds() - STAGED_SECONDS
-        listed = (path for path, changed in rt.files.listing(base_id) if changed <= old)
-        while batch := list(islice(listed, 1000)):
-            with rt.db.read() as tx:
-                suspects = items.unnamed(tx, base_id, batch)
-            if suspects:
-                with rt.locks.base(base_id):
-                    with rt.db.read() as tx:
-                        unnamed = items.unnamed(tx, base_id, suspects)
-                    rt.files.remove(base_id, unnamed)
-                log.warning("files that no row names removed", extra={"base": base_id, "files": len(unnamed)})
-        with rt.db.write() as tx:
-            bases.tidied(tx, base_id)
+    _each(due, partial(_tidy, rt))
+
+
+def _tidy(rt: Runtime, base_id: BaseId) -> None:
+    old = clock.seconds() - STAGED_SECONDS
+    listed = (path for path, changed in rt.files.listing(base_id) if changed <= old and is_allowed(path))
+    while batch := list(islice(listed, 1000)):
+        with rt.db.read() as tx:
+            suspects = items.unnamed(tx, base_id, batch)
+        if suspects:
+            with rt.locks.base(base_id):
+                with rt.db.read() as tx:
+                    unnamed = items.unnamed(tx, base_id, suspects)
+                rt.files.remove(base_id, unnamed)
+            log.warning("files that no row names removed", extra={"base": base_id, "files": len(unnamed)})
+    with rt.db.write() as tx:
+        bases.tidied(tx, base_id)
+
+
+def _each(base_ids: Iterable[str], step: Callable[[BaseId], object]) -> None:
+    """One base whose disk fails, or that is busy, must not keep the others waiting."""
+    for base_id in base_ids:
+        try:
+            step(BaseId(base_id))
+        except KnowledgeError as error:
+            log.warning("base left to the next sweep", extra={"base": base_id, "code": error.code, "reason": str(error)})
 
 
 def _history(rt: Runtime) -> None:
