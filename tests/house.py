@@ -15,7 +15,7 @@ from knowledge.db.columns import utc_now
 from knowledge.db.engine import Database
 from knowledge.dispatch import Dispatch
 from knowledge.files.local import LocalRawFiles
-from knowledge.ingestion import claims, delete, index, prepare
+from knowledge.ingestion import claims, delete, index, prepare, reindex
 from knowledge.ingestion.run import Flow, Run, perform
 from knowledge.ingestion.window import LedgerWindow
 from knowledge.locks.file import FileLocks
@@ -37,6 +37,7 @@ FLOWS: Final[dict[JobType, Flow]] = {
     JobType.PREPARE_ROOT: prepare.run,
     JobType.INDEX_DOCUMENTS: index.run,
     JobType.DELETE_SUBTREE: delete.run,
+    JobType.REINDEX_SUBTREE: reindex.run,
 }
 
 

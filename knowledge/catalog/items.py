@@ -52,9 +52,14 @@ class NewItem:
 
 
 def insert(tx: Tx, base_id: BaseId, new: Sequence[NewItem]) -> None:
-    """Insert rows, parents before children."""
+    """Insert rows, parents before children.
+
+    Raises:
+        InvalidInput: a parent is not in this base, is no directory, or is being deleted.
+    """
     if not new:
         return
+    _require_parents(tx, base_id, new)
     now = utc_now()
     tx.execute(
         ITEM.insert(),
@@ -77,6 +82,16 @@ def insert(tx: Tx, base_id: BaseId, new: Sequence[NewItem]) -> None:
             for item in new
         ],
     )
+
+
+def _require_parents(tx: Tx, base_id: BaseId, new: Sequence[NewItem]) -> None:
+    made = {item.id for item in new if item.type is ItemType.DIRECTORY}
+    wanted = {item.group_id for item in new if item.group_id is not None} - made
+    if wanted:
+        is_open = (ITEM.c.base_id == base_id) & (ITEM.c.type == ItemType.DIRECTORY) & _VISIBLE
+        found = set(tx.scalars(select(ITEM.c.id).where(ITEM.c.id.in_(id_set(wanted)), is_open)))
+        if bad := sorted(wanted - found):
+            raise InvalidInput("These are no directories that may get children.", field="group_id", item_ids=bad)
 
 
 def get(tx: Tx, item_id: ItemId) -> Item:

@@ -260,6 +260,7 @@ def _insert(
         leaves.append(row.id)
         expansion.new.append(entry.relative)
     items.insert(tx, root.base_id, rows)
+    status.reconcile(tx, root.base_id, {row.group_id for row in rows})  # a completed folder is at work again with its new child
     return leaves
 
 

@@ -125,14 +125,19 @@ def _unexplained_items(rt: Runtime) -> None:
 
 
 def _unfinished_deletes(rt: Runtime) -> None:
-    with rt.db.write() as tx:
-        for base_id, roots in orphans.deletes_without_job(tx).items():
+    with rt.db.read() as tx:
+        found = orphans.deletes_without_job(tx)
+        halfway = bases.deleting(tx)
+
+    def take_up(base_id: BaseId) -> None:
+        roots = found[base_id]
+        with rt.db.write() as tx:
             shard = bases.shard_of(tx, base_id)
             for start in range(0, len(roots), DELETE_GROUP):
                 jobs.enqueue(tx, JobSpec.delete_subtree(base_id, roots[start : start + DELETE_GROUP]), shard=shard)
-            log.warning("unfinished deletes taken up", extra={"base": base_id, "roots": len(roots)})
-    with rt.db.read() as tx:
-        halfway = bases.deleting(tx)
+        log.warning("unfinished deletes taken up", extra={"base": base_id, "roots": len(roots)})
+
+    _each(found, take_up)
     _each(halfway, partial(purge_base, rt))
 
 
@@ -191,8 +196,10 @@ def _each(base_ids: Iterable[str], step: Callable[[BaseId], object]) -> None:
     for base_id in base_ids:
         try:
             step(BaseId(base_id))
-        except KnowledgeError as error:
-            log.warning("base left to the next sweep", extra={"base": base_id, "code": error.code, "reason": str(error)})
+        except Exception as error:
+            code = error.code if isinstance(error, KnowledgeError) else type(error).__name__
+            extra = {"base": base_id, "code": code, "reason": str(error)}
+            log.warning("base left to the next sweep", extra=extra, exc_info=not isinstance(error, KnowledgeError))
 
 
 def _history(rt: Runtime) -> None:

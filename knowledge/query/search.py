@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from knowledge.catalog import bases, items, tree
-from knowledge.errors import EmptyQuery, InvalidInput
+from knowledge.errors import DimensionMismatch, EmptyQuery, InvalidInput
 from knowledge.model.documents import EmbedderSpec
 from knowledge.model.ids import BaseId, ItemId
 from knowledge.model.results import ScoreKind, SearchAnswer, SearchHit
@@ -30,6 +30,13 @@ MAX_QUERY_CHARACTERS: Final = 10_000
 
 def search(rt: Runtime, base_id: BaseId, query: str, *, limit: int | None = None) -> SearchAnswer:
     """See `KnowledgeService.search`."""
+    try:
+        return _search(rt, base_id, query, limit)
+    except DimensionMismatch:  # the base got its embedder between two looks
+        return _search(rt, base_id, query, limit)
+
+
+def _search(rt: Runtime, base_id: BaseId, query: str, limit: int | None) -> SearchAnswer:
     if len(query) > MAX_QUERY_CHARACTERS:
         raise InvalidInput(f"A query may have at most {MAX_QUERY_CHARACTERS:,} characters.", characters=len(query))
     if limit is not None and not 1 <= limit <= MAX_HITS:
