@@ -88,8 +88,10 @@ class KnowledgeClient:
             raise InvalidInput("A client speaks to Redis or Valkey: redis://, rediss:// or redis+socket://.")
         self._shard = shard
         self._timeout = timeout_seconds
-        # Only builds messages and connects to nothing: Celery prefers CELERY_BROKER_URL, which may be another application's.
+        # Only builds messages and connects to nothing: Celery prefers CELERY_BROKER_URL and CELERY_RESULT_BACKEND to what it is
+        # told, and they may be another application's.
         self._app = Celery("knowledge-client", set_as_current=False, fixups=[])
+        self._app.backend_cls = "disabled"
         self._app.conf.update(
             task_serializer="json",
             accept_content=["json"],
@@ -301,13 +303,12 @@ class KnowledgeClient:
     # how a command travels ---------------------------------------------------------------------------------------------------
 
     def _call(self, operation: str, result: type[T], **arguments: Any) -> T:
-        given = {name: value for name, value in arguments.items() if value is not None}
-        size = len(json.dumps(given))
+        size = len(json.dumps(arguments))
         if size > wire.MAX_COMMAND_BYTES:
             raise InvalidInput("This is too much for the broker; add it as a file.", bytes=size, most=wire.MAX_COMMAND_BYTES)
         deadline = time.monotonic() + self._timeout
         while True:
-            answer = self._ask(operation, given, deadline)
+            answer = self._ask(operation, arguments, deadline)
             if "error" not in answer:
                 return cast(T, wire.load(answer["ok"], result))
             error = wire.load_error(answer["error"])

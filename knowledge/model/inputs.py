@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 MAX_NOTE_CHARACTERS = 1_000_000
+MAX_SOURCE_CHARACTERS = 200  #: of a note: what lists show; a text without line breaks must not become its own title
 
 NonBlank = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
@@ -118,7 +119,8 @@ class NoteInput(_Input):
     @property
     def source(self) -> str:
         lines = (line.strip() for line in (self.title or self.content).splitlines())
-        return next((line for line in lines if line), "note")
+        first = next((line for line in lines if line), "note")
+        return first if len(first) <= MAX_SOURCE_CHARACTERS else f"{first[: MAX_SOURCE_CHARACTERS - 1]}…"
 
 
 ItemInput = Annotated[FileInput | DirectoryInput | NoteInput, Field(discriminator="type")]

@@ -1,0 +1,312 @@
+"""What a command may ask, what becomes of its answer, and that the whole lifecycle travels: client and fleet in one process."""
+
+import json
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from knowledge import BaseInput, BasePatch, BaseQuery, DirectoryInput, FileInput, KnowledgeClient, NoteInput, Strategy
+from knowledge.errors import (
+    BaseNotFound,
+    FleetBusy,
+    GroupNotFound,
+    InvalidInput,
+    InvalidOperation,
+    ItemNotFound,
+    PathNotAllowed,
+)
+from knowledge.model import wire
+from knowledge.model.inputs import ItemInput
+from knowledge.model.status import ItemStatus
+from tasks import commands
+from tests.house import House
+
+
+class Near(KnowledgeClient):
+    """A client whose commands go to a service in this process, through JSON, as they would through the broker."""
+
+    def __init__(self, house: House, roots: list[Path]) -> None:
+        super().__init__("redis://127.0.0.1:1/0")
+        self.house = house
+        self.roots = [root.resolve() for root in roots]
+
+    def _ask(self, operation, given, deadline):
+        arguments = json.loads(json.dumps(given))
+        try:
+            answer = {"ok": commands.answer(self.house.service, operation, arguments, self.roots)}
+        except commands.KnowledgeError as error:
+            answer = {"error": wire.dump_error(error)}
+        return json.loads(json.dumps(answer))
+
+
+@pytest.fixture
+def inbox(tmp_path: Path) -> Path:
+    folder = tmp_path / "inbox"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def near(house: House, inbox: Path) -> Near:
+    return Near(house, [inbox])
+
+
+def test_bases_and_groups_travel(near, house, inbox):
+    """Every operation on bases and groups gives what the service gives."""
+    group = near.create_group("rocks")
+    base = near.create_base(BaseInput(name="light", group_id=group.id))
+
+    assert house.service.base(base.id) == near.base("light")
+    assert [group] == near.list_groups()
+    assert "reefs" == near.rename_group(group.id, "reefs").name
+    assert [base.id] == [found.id for found in near.find_bases(BaseQuery(group_id=group.id, search="LIG")).bases]
+    assert (None, "lamp") == (lambda changed: (changed.group_id, changed.name))(
+        near.patch_base(base.id, BasePatch(group_id=None, name="lamp"))
+    )
+    near.delete_group(group.id)
+    with pytest.raises(GroupNotFound):
+        near.rename_group(group.id, "x")
+    near.add_items(base.id, [NoteInput(content="a note")])
+    house.work()
+    assert "hashing" == near.enable_embedder(base.id, "hashing").embedder
+    house.work()
+    restored = near.restore_base(base.id, "again", None)
+    assert (1, 0) == (len(restored.items), restored.skipped_missing_sources)
+    with ZipFile(inbox / "bundle.zip", "w") as bundle:
+        bundle.writestr("base.json", json.dumps({"format": 1, "base": {"name": "from a bundle"}, "items": []}))
+    assert "from a bundle" == near.import_base(inbox / "bundle.zip").name
+    assert near.delete_base(base.id) is None
+    with pytest.raises(BaseNotFound) as gone:
+        near.base(base.id)
+    assert 404 == gone.value.http_status
+
+
+def test_items_and_jobs_travel(near, house, inbox):
+    """Add, list, read, search, index again, explain, step in and delete give what the service gives."""
+    base = near.create_base(BaseInput(name="light", embedder="hashing"))
+    (inbox / "docs").mkdir()
+    (inbox / "docs" / "keeper.md").write_text("The keeper winds the clockwork.")
+    (inbox / "log.txt").write_text("The lamp was changed.")
+    added = near.add_items(base.id, [DirectoryInput(path=inbox / "docs"), FileInput(path=inbox / "log.txt")])
+    folder, file = added.items
+
+    assert folder == house.item(folder)
+    waiting = near.list_jobs(base_id=base.id).jobs
+    assert waiting[0] == near.job(waiting[0].id)
+    assert near.requeue_job(waiting[0].id).status == waiting[0].status
+    house.work()
+    assert {ItemStatus.COMPLETED: 2} == near.wait(added).counts.leaves
+    assert near.status_counts(base.id) == house.service.status_counts(base.id)
+    assert near.list_items(base.id, group_id=folder.id) == house.service.list_items(base.id, group_id=folder.id)
+    assert near.search(base.id, "clockwork") == house.service.search(base.id, "clockwork")
+    assert ["The lamp was changed."] == [chunk.content for chunk in near.chunks(base.id, file.id)]
+    assert "The lamp" == near.preview(file.id, characters=8).text
+    assert house.service.file_path(file.id) == near.file_path(file.id)
+    assert near.why(file.id) == house.service.why(file.id)
+    assert [] == near.failures(base.id)
+    assert [] == near.workers()
+    assert [] == list(near.reindex_interrupted(base.id).root_ids)
+    again = near.reindex_items(base.id, [file.id])
+    with pytest.raises(InvalidOperation):
+        near.requeue_job(waiting[0].id)
+    assert "cancelled" == near.cancel_job(again.job_id).status
+    deleted = near.delete_items(base.id, [folder.id, file.id])
+    house.work(hurry=True)
+    assert 0 == near.wait(deleted).counts.total
+    with pytest.raises(ItemNotFound):
+        near.item(file.id)
+
+
+def test_text_of_notes_stays_where_it_is(near, house):
+    """Receipts and lists carry no note's text, so a page of notes is small; a preview gives it."""
+    base = near.create_base(BaseInput(name="light"))
+    receipt = near.add_items(base.id, [NoteInput(content="first line\n" + "private " * 1000)])
+    house.work()
+
+    answers = [receipt.items[0], near.item(receipt.items[0].id), *near.list_items(base.id).items]
+    assert not [item for item in answers if "private" in repr(item)]
+    assert "private" in near.preview(receipt.items[0].id).text
+
+
+def test_note_of_one_long_line_is_not_its_own_title(near, house):
+    """What lists show of a note is short, also where its text has no line breaks; the text itself is whole."""
+    base = near.create_base(BaseInput(name="light"))
+    (item,) = near.add_items(base.id, [NoteInput(content="word " * 2000)]).items
+    house.work()
+
+    assert len(item.source) <= 200
+    assert 9_999 <= near.preview(item.id).total_characters
+
+
+def test_same_key_same_receipt(near, house):
+    """An add whose answer was lost is asked again: the same items, nothing twice; also where it is in its own way by now."""
+    base = near.create_base(BaseInput(name="light"))
+    for strategy in Strategy:
+        wanted = [NoteInput(content=f"note {strategy}")]
+        first = near.add_items(base.id, wanted, strategy=strategy, idempotency_key=strategy.value)
+        second = near.add_items(base.id, wanted, strategy=strategy, idempotency_key=strategy.value)
+        assert [item.id for item in first.items] == [item.id for item in second.items] != []
+    assert len(Strategy) == near.list_items(base.id).total
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_same_key_at_the_same_time_is_one_add(near, strategy):
+    """Of two that run side by side the second gets the first one's items; it must not take them for what it replaces."""
+    base = near.create_base(BaseInput(name="light"))
+    receipts = []
+    gate = threading.Barrier(4)
+
+    def add() -> None:
+        gate.wait()
+        receipts.append(near.add_items(base.id, [NoteInput(content="a note")], strategy=strategy, idempotency_key="k"))
+
+    threads = [threading.Thread(target=add) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert 1 == near.list_items(base.id).total
+    assert 1 == len({tuple(item.id for item in receipt.items) for receipt in receipts})
+    assert (4, 1) == (len(receipts), len(receipts[0].items))
+
+
+# import roots ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def outside(tmp_path: Path, inbox: Path) -> Path:
+    """A folder beside the only import root, whose name begins like it; links inside the root lead out."""
+    folder = tmp_path / "inbox-not"
+    folder.mkdir()
+    (folder / "secret.txt").write_text("secret")
+    (inbox / "link.txt").symlink_to(folder / "secret.txt")
+    (inbox / "linked").symlink_to(folder)
+    (inbox / "loop").symlink_to(inbox / "loop")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "{outside}/secret.txt",
+        "{inbox}/../inbox-not/secret.txt",
+        "{inbox}/link.txt",
+        "{inbox}/linked/secret.txt",
+        "{inbox}/linked",
+        "{inbox}/loop",
+        "{inbox}/a\0b",
+        "/etc/passwd",
+        "/proc/self/environ",
+        "/",
+        "inbox/secret.txt",
+        ".",
+    ],
+)
+@pytest.mark.parametrize("kind", [FileInput, DirectoryInput])
+def test_path_that_leaves_the_import_roots_is_refused(near, inbox, outside, path, kind):
+    """Neither names, dots, links nor relative paths lead out; the error has its own code and nothing was added."""
+    base = near.create_base(BaseInput(name="light"))
+    (inbox / "fine.txt").write_text("fine")
+    bad = kind(path=Path(path.format(inbox=inbox, outside=outside)))
+
+    with pytest.raises(PathNotAllowed):
+        near.add_items(base.id, [FileInput(path=inbox / "fine.txt"), bad])
+    with pytest.raises(PathNotAllowed):
+        near.import_base(bad.path)
+    assert 0 == near.list_items(base.id).total
+
+
+def test_without_import_roots_no_path_is_allowed(house, inbox):
+    """The default."""
+    near = Near(house, [])
+    base = near.create_base(BaseInput(name="light"))
+    (inbox / "fine.txt").write_text("fine")
+
+    with pytest.raises(PathNotAllowed):
+        near.add_items(base.id, [FileInput(path=inbox / "fine.txt")])
+    assert 1 == len(near.add_items(base.id, [NoteInput(content="notes are no paths")]).items)
+
+
+def test_link_that_stays_inside_is_fine(near, house, inbox):
+    """Links are followed, then judged."""
+    base = near.create_base(BaseInput(name="light"))
+    (inbox / "v3.txt").write_text("third")
+    (inbox / "latest.txt").symlink_to("v3.txt")
+
+    assert "latest.txt" == near.add_items(base.id, [FileInput(path=inbox / "latest.txt")]).items[0].title
+
+
+# what may be asked -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("operation", "arguments"),
+    [
+        ("close", {}),
+        ("rt", {}),
+        ("__init__", {}),
+        ("no such", {}),
+        ("base", {}),
+        ("base", {"id_or_name": 3}),
+        ("base", {"id_or_name": "b", "rt": "x"}),
+        ("base", {"id_or_name": "b", "other": "x"}),
+        ("create_base", {"base": {"name": "n", "chunk_size": 0}}),
+        ("create_base", {"base": {"name": "n", "status": "completed"}}),
+        ("add_items", {"base_id": "b", "inputs": [{"type": "url", "path": "x"}]}),
+        ("add_items", {"base_id": "b", "inputs": "x"}),
+        ("list_items", {"base_id": "b", "status": "happy"}),
+    ],
+)
+def test_what_is_not_offered_or_does_not_fit_is_refused(near, operation, arguments):
+    """Foreign names and shapes are a typed error, whoever sent them."""
+    with pytest.raises(InvalidInput):
+        near._call(operation, type(None), **arguments)
+
+
+def test_answer_that_is_too_large_is_refused(near, house, monkeypatch):
+    """The broker is no place for a whole directory's text; the error says so."""
+    base = near.create_base(BaseInput(name="light"))
+    near.add_items(base.id, [NoteInput(content="word " * 2000)])
+    house.work()
+    (item,) = near.list_items(base.id).items
+    monkeypatch.setattr(wire, "MAX_ANSWER_BYTES", 5_000)
+
+    with pytest.raises(InvalidInput, match="too large"):
+        near.chunks(base.id, item.id)
+
+
+# places for those that wait --------------------------------------------------------------------------------------------------
+
+
+def test_operations_that_wait_leave_room_for_questions(monkeypatch):
+    """When all places are taken the next one that may wait is refused at once; questions are not; places come back."""
+    monkeypatch.setattr(commands, "_places_made", [threading.BoundedSemaphore(1)])
+
+    with commands.waiting_place("delete_base"):
+        with pytest.raises(FleetBusy), commands.waiting_place("add_items"):
+            pass
+        with commands.waiting_place("status_counts"):
+            pass
+    with commands.waiting_place("add_items"):
+        pass
+
+
+def test_command_whose_sender_has_gone_is_over():
+    """The instant counts, in whatever zone it is written."""
+    now = datetime.now(UTC)
+
+    assert commands._is_over((now - timedelta(seconds=1)).isoformat())
+    assert not commands._is_over((now + timedelta(seconds=60)).isoformat())
+    assert not commands._is_over((now + timedelta(seconds=60)).replace(tzinfo=None).isoformat())
+    assert not commands._is_over(None)
+
+
+def test_inputs_survive_the_way():
+    """Each kind of input arrives as itself."""
+    wanted = [FileInput(path=Path("/a b/ü")), DirectoryInput(path=Path("/")), NoteInput(content="x", title="t")]
+
+    assert wanted == wire.load(json.loads(json.dumps(wire.dump(wanted, list[ItemInput]))), list[ItemInput])
