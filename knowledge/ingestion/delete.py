@@ -12,6 +12,7 @@ from knowledge.ingestion.run import PutBack, Run
 from knowledge.model.ids import BaseId, ItemId
 from knowledge.model.jobs import Job, JobSpec
 from knowledge.model.results import DeleteReceipt
+from knowledge.model.status import BaseStatus
 from knowledge.runtime import Runtime
 
 SECTION: Final = 200  #: rows purged under one holding of the base lock
@@ -59,7 +60,8 @@ def run(rt: Runtime, run: Run) -> None:
     if removed and rt.indexes.exists(job.base_id):
         with rt.db.read() as tx:
             base = bases.get(tx, job.base_id, include_deleting=True)
-        rt.index(base).reclaim()
+        if base.status is BaseStatus.COMPLETED:
+            rt.index(base).reclaim()
     with rt.db.write() as tx:
         jobs.finish(tx, job)
 

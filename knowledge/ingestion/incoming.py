@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from knowledge.db.columns import utc_now
-from knowledge.errors import InvalidInput, PathNotFound, PathUnreadable
+from knowledge.errors import InvalidInput, PathNotFound, PathUnreadable, SourceFault
 from knowledge.ingestion import origin
 from knowledge.model.inputs import DirectoryInput, FileInput, ItemInput, NoteInput
 from knowledge.model.names import folded, numbered, safe_name
@@ -84,4 +84,8 @@ def check(rt: Runtime, one: ItemInput) -> None:
     if rt.files.holds(path) or rt.files.holds(path.resolve()):
         raise InvalidInput("This path belongs to Knowledge itself: it lies in the data directory.", path=label)
     if isinstance(one, FileInput):
-        rt.readers.require_reader(path, path.name)
+        try:
+            rt.readers.require_reader(path, path.name)
+        except SourceFault as error:  # which of the many that were handed in
+            error.details = {"path": label, **error.details}
+            raise

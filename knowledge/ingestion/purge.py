@@ -10,7 +10,7 @@ from knowledge.catalog import bases, items, jobs, status
 from knowledge.errors import BaseBusy
 from knowledge.model.ids import BaseId
 from knowledge.model.jobs import Job
-from knowledge.model.status import ItemType
+from knowledge.model.status import BaseStatus, ItemType
 from knowledge.model.views import Base, Item
 from knowledge.runtime import Runtime
 
@@ -29,7 +29,10 @@ def purge(rt: Runtime, job: Job | None, base: Base, gone: Sequence[Item]) -> Non
             jobs.require_ours(tx, job)
     leaves = [item for item in gone if item.type is not ItemType.DIRECTORY]
     if leaves and rt.indexes.exists(base.id):
-        rt.index(base).delete_materials([item.id for item in leaves])
+        if base.status is BaseStatus.FAILED:  # nothing may be searched here again, and its index may not fit its model
+            rt.indexes.drop(base.id)
+        else:
+            rt.index(base).delete_materials([item.id for item in leaves])
     files = [path for item in leaves for path in (item.relative_path, item.indexed_path) if path]
     trees = [item.relative_path for item in gone if item.type is ItemType.DIRECTORY and item.relative_path]
     rt.files.remove(base.id, files, trees)
