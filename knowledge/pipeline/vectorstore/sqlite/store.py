@@ -27,6 +27,8 @@ from knowledge.pipeline.vectorstore.sqlite.writer import Writer
 
 log = logging.getLogger(__name__)
 
+_KNOWN: Final = "SELECT hash FROM body WHERE hash = ? AND EXISTS (SELECT 1 FROM vector WHERE vector.id = body.id)"
+
 DELETE_BATCH: Final = 50  #: materials a transaction, so that a large deletion lets other writers in between
 
 
@@ -51,7 +53,7 @@ class SqliteIndexStore:
             return frozenset()
         keys = ((bytes.fromhex(text_hash),) for text_hash in set(hashes))
         with self._snapshot() as connection:
-            return frozenset(key.hex() for (key,) in connection.executemany("SELECT hash FROM body WHERE hash = ?", keys))
+            return frozenset(key.hex() for (key,) in connection.executemany(_KNOWN, keys))
 
     def rebuild_material(self, material: Material) -> None:
         self.rebuild_materials([material])

@@ -37,15 +37,17 @@ class Writer:
         wanted = prepared.texts
         known = dict(self._many("SELECT ?1, id FROM body WHERE hash = ?1", ((key,) for key in wanted)))
         missing = [key for key in wanted if key not in known]
-        if self._codes is not None and any(key not in prepared.vectors for key in missing):
-            lacking = sum(key not in prepared.vectors for key in missing)
+        bare = self._without_vector(known)
+        if lacking := 0 if self._codes is None else sum(key not in prepared.vectors for key in (*missing, *bare)):
             raise IndexFault(f"{lacking} texts have no vector.", base_id=self._base_id, texts=lacking)
 
         found = dict(
             self._many("SELECT item_id, id FROM material WHERE item_id = ?", ((m.item_id,) for m in prepared.materials))
         )
         old_contents = self._detach(found.values(), keep=set(known.values()))
-        bodies = known | self._add_bodies(missing, prepared)
+        self._release(bare, known)
+        bodies = known | self._add_bodies([*bare, *missing], prepared)
+        self._many("UPDATE unit SET body_id = ? WHERE body_id = ?", ((bodies[key], known[key]) for key in bare))
         for material in prepared.materials:
             self._add_material(material, found.get(material.item_id), bodies)
         self._drop_contents(old_contents)
@@ -73,6 +75,21 @@ class Writer:
         # Ascending, and before anything is added: FTS5 writes a segment whenever a row id falls behind the last.
         self._drop_bodies(sorted(bodies - shared))
         return contents
+
+    def _without_vector(self, known: dict[bytes, int]) -> list[bytes]:
+        """Texts from the time before the base had its embedder."""
+        if self._codes is None:
+            return []
+        rows = self._many("SELECT ?1 WHERE NOT EXISTS (SELECT 1 FROM vector WHERE id = ?2)", known.items())
+        return [key for (key,) in rows]
+
+    def _release(self, hashes: Sequence[bytes], known: dict[bytes, int]) -> None:
+        """Take these texts out; they come again with new ids, because codes are appended in the order of ids."""
+        if hashes:
+            keys = [(known[key],) for key in sorted(hashes, key=known.__getitem__)]
+            self._many("DELETE FROM lexical WHERE rowid = ?", keys)
+            self._many("DELETE FROM body WHERE id = ?", keys)
+            self._run("UPDATE state SET bodies = bodies - ?", (len(keys),))
 
     def _drop_bodies(self, bodies: Sequence[int]) -> None:
         if not bodies:
