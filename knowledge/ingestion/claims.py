@@ -46,4 +46,4 @@ def claim_next(rt: Runtime, job: Job) -> Run | None:
 
 def _try(rt: Runtime, job_id: JobId) -> Job | Refusal:
     with rt.db.write() as tx:
-        return jobs.claim(tx, job_id, this_process(), rt.options.lease_seconds)
+        return jobs.claim(tx, job_id, this_process(), rt.options.lease_seconds, rt.options.base_concurrency)

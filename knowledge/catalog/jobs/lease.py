@@ -10,7 +10,7 @@ from typing import Any, Final
 from sqlalchemy import Row, bindparam, select, update
 
 from knowledge.catalog.jobs.conditions import OURS, RUNNING, as_ours, views
-from knowledge.catalog.jobs.window import first_due, flying
+from knowledge.catalog.jobs.window import first_due, flying, has_room
 from knowledge.catalog.rows import JOB
 from knowledge.db.columns import utc_now
 from knowledge.db.engine import Tx
@@ -29,13 +29,16 @@ class Refusal(StrEnum):
     """Why a message is dropped."""
 
     GONE = "gone"  #: terminal or absent
-    NOT_YET = "not_yet"  #: not due, or another job must end first
+    NOT_YET = "not_yet"  #: not due, or another job must end first, or its turn in the window has not come
     TAKEN = "taken"  #: running under a live lease
     LOST = "lost"  #: running, but its lease is over: somebody must settle it first
 
 
-def claim(tx: Tx, job_id: JobId, owner: Owner, lease_seconds: float) -> Job | Refusal:
-    """Pending → running for this owner, or why not."""
+def claim(tx: Tx, job_id: JobId, owner: Owner, lease_seconds: float, window: int) -> Job | Refusal:
+    """Pending → running for this owner, or why not.
+
+    A message that has outlived its mark (its row was put back or taken for lost) does not jump the queue of its base.
+    """
     now = utc_now()
     row = tx.execute(_ROW, {"job_id": job_id}).one_or_none()
     if row is None or row.status not in ACTIVE_JOB:
@@ -43,6 +46,8 @@ def claim(tx: Tx, job_id: JobId, owner: Owner, lease_seconds: float) -> Job | Re
     if row.status is JobStatus.RUNNING:
         return Refusal.TAKEN if row.lease_until > now else Refusal.LOST
     if row.after or row.scheduled_at > now:
+        return Refusal.NOT_YET
+    if row.published_at is None and not has_room(tx, row, window):
         return Refusal.NOT_YET
     return _start(tx, row, owner, lease_seconds, now)
 

@@ -75,6 +75,14 @@ def flying(tx: Tx, base_id: BaseId, track: Track, *only: ColumnElement[bool]) ->
     return tx.scalar(statement, {"base_id": base_id, "track": track}) or 0
 
 
+def has_room(tx: Tx, row: Row[Any], window: int) -> bool:
+    """Whether a row that is not in the window may come in."""
+    if row.track is Track.INDEX:
+        return flying(tx, row.base_id, row.track) < window
+    check = JobType.CHECK_FILE_PROCESSING_RESULT
+    return row.type is not check or flying(tx, row.base_id, row.track, JOB.c.type == check) < window
+
+
 def clear_published(tx: Tx, job_ids: Sequence[str]) -> None:
     """These waiting rows have no message in the broker."""
     tx.execute(update(JOB).where(JOB.c.id.in_(id_set(job_ids)), JOB.c.status == JobStatus.PENDING).values(published_at=None))
