@@ -15,6 +15,7 @@ def new_base(tx, **more):
 def new_item(tx, base_id, parent=None, *, kind=ItemType.NOTE, status=ItemStatus.PROCESSING, **columns):
     item_id = new_item_id()
     now = utc_now()
+    columns.setdefault("source", "source")
     if status is ItemStatus.FAILED:
         columns.setdefault("error", "x")
     tx.execute(
@@ -23,7 +24,6 @@ def new_item(tx, base_id, parent=None, *, kind=ItemType.NOTE, status=ItemStatus.
             base_id=base_id,
             group_id=parent,
             type=kind,
-            source="source",
             data={},
             status=status,
             error_detail={},

@@ -9,6 +9,7 @@ there keep their rows and ids and are indexed again, new ones are added, and tho
 that their own folder was listed completely and they were not in it. What somebody deletes meanwhile stays deleted.
 """
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -171,7 +172,7 @@ def _files(rt: Runtime, run: Run, root: Item, expansion: _Expansion) -> Iterator
         return SkipReason.OWN if is_own else rt.readers.accepts(name, path)
 
     top = origin.path_of(root)
-    real = top.resolve()  # the scan follows no link below, but the directory itself may be one
+    real = Path(os.path.realpath(top))  # the scan follows no link below, but the directory itself may be one, even a loop
     for entry in scan(top, refusal, run.checkpoint):
         if isinstance(entry, Skipped):
             _leave_out(expansion, entry, root)

@@ -11,8 +11,8 @@ from knowledge.model.inputs import DirectoryInput, FileInput, NoteInput, Strateg
 from knowledge.model.jobs import JobStatus, JobType
 from knowledge.model.results import Conflict
 from knowledge.model.status import INDEXING_INTERRUPTED, ItemStatus, ItemType
-from tests.regression.faults import Refused, hooked, raising, refusing
 from tests.regression.failed import fail_base
+from tests.regression.faults import Refused, hooked, raising, refusing
 
 
 def _titles(items):
