@@ -1,6 +1,5 @@
 """The operations of the lifecycle as a person types them: real service, real broker, real workers, one of them killed."""
 
-import json
 import os
 import re
 import shlex
@@ -8,7 +7,6 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from zipfile import ZipFile
 
 import pytest
 
@@ -16,12 +14,6 @@ from config.settings import load
 from deploy.run import stack
 from knowledge.interfaces.cli import ExitCode
 from tests.integration.test_cli import COMMAND, ROOT, Cli, new_cli, wait_until
-
-
-@pytest.fixture
-def cli(tmp_path: Path) -> Cli:
-    """A house with neither broker nor workers."""
-    return new_cli(tmp_path / "data")
 
 
 @pytest.fixture(scope="module")
@@ -132,98 +124,6 @@ def test_what_is_behind_an_item(house, folder):
     assert "invalid_operation" == house.json("jobs", "cancel", why["job"]["id"], expect=ExitCode.FAILED)["code"]
 
 
-def test_adding_what_is_there_already(cli, folder):
-    """Rename adds beside it, detect refuses and says why, replace takes its place and its name."""
-    cli.base()
-    keeper = folder / "keeper.md"
-    first = cli.json("item", "add", "b", keeper)["items"][0]
-
-    second = cli.json("item", "add", "b", keeper)["items"][0]
-    assert first["relative_path"] != second["relative_path"]
-    refused = cli.json("item", "add", "b", keeper, "--on-conflict", "detect", expect=ExitCode.FAILED)
-    assert ([], [{"type": "file", "title": "keeper.md"}]) == (refused["items"], refused["conflicts"])
-    assert "nothing was added" in cli.run("item", "add", "b", keeper, "--on-conflict", "detect").stderr
-    replaced = cli.json("item", "add", "b", keeper, "--on-conflict", "replace")["items"][0]
-    assert "keeper.md" == replaced["relative_path"]
-    assert {second["id"], replaced["id"]} == {item["id"] for item in cli.json("item", "list", "b")["items"]}
-
-
-def test_the_same_key_adds_once(cli, folder):
-    """A script that is run again adds nothing again, and reads the same answer."""
-    cli.base()
-    command = ["item", "add", "b", folder / "keeper.md", "--idempotency-key", "nightly-1"]
-
-    assert cli.json(*command)["items"][0]["id"] == cli.json(*command)["items"][0]["id"]
-    assert 1 == cli.json("item", "list", "b")["total"]
-
-
-def test_items_that_are_worked_on_are_not_indexed_again(cli, folder):
-    """The error names the items; nothing has changed."""
-    cli.base()
-    item = cli.json("item", "add", "b", folder / "keeper.md")["items"][0]["id"]
-
-    assert [item] == cli.json("item", "reindex", "b", item, expect=ExitCode.FAILED)["details"]["item_ids"]
-    assert "nothing to index again" in cli.run("item", "reindex", "b", "--interrupted").stderr
-
-
-def test_stepping_in_between(cli, folder):
-    """A waiting job can be hurried and stopped; its item is parked, says why, and counts as interrupted."""
-    cli.base()
-    item = cli.json("item", "add", "b", folder / "keeper.md")["items"][0]["id"]
-    (job,) = cli.json("jobs", "list")["jobs"]
-
-    assert "It waits" in cli.run("jobs", "why", item).stdout
-    assert "pending" == cli.json("jobs", "requeue", job["id"])["status"]
-    assert "cancelled" == cli.json("jobs", "cancel", job["id"])["status"]
-    assert "indexing_interrupted" in cli.run("jobs", "why", item).stdout
-    assert [item] == cli.json("item", "reindex", "b", "--interrupted")["root_ids"]
-
-
-# bases -----------------------------------------------------------------------------------------------------------------------
-
-
-def test_settings_of_a_base_change_and_clear(cli):
-    """What is given changes, what is cleared is gone, the rest stays; together they must make sense."""
-    cli.base("--no-embedder", "--chunk-size", "300", "--chunk-overlap", "20")
-    group = cli.json("group", "create", "rocks")["id"]
-
-    patched = cli.json("base", "patch", "b", "--name", "light", "--group", "rocks", "--document-count", "7", "--fail-on-empty")
-    assert ("light", group, 7, True, 300) == tuple(
-        patched[field] for field in ("name", "group_id", "document_count", "fail_on_empty", "chunk_size")
-    )
-    cleared = cli.json("base", "patch", "light", "--no-group", "--no-fail-on-empty")
-    assert (None, False, 7) == (cleared["group_id"], cleared["fail_on_empty"], cleared["document_count"])
-    assert "invalid_input" == cli.json("base", "patch", "light", "--chunk-overlap", "300", expect=ExitCode.FAILED)["code"]
-    assert "group_not_found" == cli.json("base", "patch", "light", "--group", "none", expect=ExitCode.FAILED)["code"]
-
-
-def test_groups_by_id_and_by_name(cli):
-    """A name that two groups have is refused with both ids; deleting a group ungroups its bases."""
-    first, second = (cli.json("group", "create", "twin")["id"] for _ in range(2))
-
-    assert {first, second} == set(cli.json("group", "rename", "twin", "x", expect=ExitCode.FAILED)["details"]["ids"])
-    assert "rocks" == cli.json("group", "rename", first, "rocks")["name"]
-    cli.base("--no-embedder", "--group", "rocks")
-    assert first == cli.json("base", "show", "b")["group_id"]
-    assert cli.json("group", "delete", "rocks")["deleted"]
-    assert None is cli.json("base", "show", "b")["group_id"]
-    assert [second] == [group["id"] for group in cli.json("group", "list")["groups"]]
-
-
-def test_bases_are_searched_sorted_and_paged(cli):
-    """Part of the name in any case, an order, and a cursor that leads to the end, each base once."""
-    for name in ("Anchor", "buoy", "BUOYANT", "cable"):
-        cli.base(name=name)
-
-    found = cli.json("base", "list", "--search", "uoy", "--sort", "name", "--order", "asc")
-    assert {"buoy", "BUOYANT"} == {base["name"] for base in found["bases"]}
-    first = cli.json("base", "list", "--limit", "3", "--sort", "name")
-    rest = cli.json("base", "list", "--limit", "3", "--sort", "name", "--cursor", first["next_cursor"])
-    assert (4, None) == (first["total"], rest["next_cursor"])
-    assert 4 == len({base["id"] for base in first["bases"] + rest["bases"]})
-    assert [] == cli.json("base", "list", "--updated-from", "2999-01-01")["bases"]
-
-
 def test_a_base_gets_its_first_model(house, folder):
     """Everything in it is indexed again with vectors; a second time is refused."""
     house.base(name="enabled")
@@ -239,41 +139,3 @@ def test_a_base_gets_its_first_model(house, folder):
 
 def no_job_left(cli: Cli, base: str) -> bool:
     return {"completed"} == {job["status"] for job in cli.json("jobs", "list", "--base", base)["jobs"]}
-
-
-def test_a_base_is_rebuilt_into_another(cli, folder):
-    """Settings and roots are carried over; a root whose folder is gone is left out and counted."""
-    cli.base("--no-embedder", "--chunk-size", "300", "--chunk-overlap", "20")
-    cli.run("item", "add", "b", folder, folder / "keeper.md", "--note", "a note")
-    for file in folder.iterdir():
-        file.unlink()
-    folder.rmdir()
-
-    restored = cli.json("base", "restore", "b", "b2")
-
-    assert (300, "lexical", 1) == (
-        restored["base"]["chunk_size"],
-        restored["base"]["mode"],
-        restored["skipped_missing_sources"],
-    )
-    assert ["file", "note"] == sorted(item["type"] for item in restored["items"])
-    assert "left out: the source is gone" in cli.run("base", "restore", "b", "b3").stderr
-
-
-def test_a_bundle_whose_model_is_not_declared_arrives_failed_and_can_be_restored(cli, tmp_path):
-    """It is listed with its reason, refuses work, and the hint that leads out of it works as typed."""
-    item = {"id": "1", "type": "note", "source": "n", "relative_path": "n.md", "data": {"content": "a note"}}
-    with ZipFile(tmp_path / "bundle.zip", "w") as bundle:
-        bundle.writestr(
-            "base.json", json.dumps({"format": 1, "base": {"name": "old", "embedder": "gone/model"}, "items": [item]})
-        )
-        bundle.writestr("raw/n.md", "a note")
-
-    imported = cli.run("base", "import", tmp_path / "bundle.zip")
-    assert ExitCode.OK == imported.returncode, imported
-    assert "failed (missing_embedding_model)" in cli.run("base", "list").stdout
-    assert "base_failed" == cli.json("search", "old", "note", expect=ExitCode.FAILED)["code"]
-    (typed,) = re.findall(r"restored: knowledge (.*)", imported.stderr)
-    restored = cli.json(*shlex.split(typed.replace("NAME", "new")))
-    assert ("completed", 1) == (restored["base"]["status"], len(restored["items"]))
-    assert "bundle_unreadable" == cli.json("base", "import", "no.zip", expect=ExitCode.FAILED)["code"]
