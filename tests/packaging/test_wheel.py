@@ -1,13 +1,19 @@
 """The wheel in somebody else's environment: thin, typed, and out of the way of an application's own `tasks` and `config`."""
 
 import json
+import os
 import subprocess
 import sys
 import venv
+from collections.abc import Iterator
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+
+from config import broker
+from config.settings import load
+from deploy.run import stack
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,6 +31,7 @@ HEAVY = (
 )
 THIN = (
     "knowledge",
+    "knowledge.client",
     "knowledge.errors",
     "knowledge.logs",
     "knowledge.topology",
@@ -34,6 +41,7 @@ THIN = (
     "knowledge.model.results",
     "knowledge.model.status",
     "knowledge.model.views",
+    "knowledge.model.wire",
 )
 
 PROBE = f"""
@@ -43,6 +51,23 @@ import config.settings
 thin = {{name: importlib.import_module(name).__file__ for name in {THIN!r}}}
 heavy = [name for name in {HEAVY!r} if name in sys.modules]
 print(json.dumps({{"thin": thin, "heavy": heavy, "tasks": tasks.OWNER, "config": config.settings.OWNER}}))
+"""
+
+VISIT = f"""
+import json, sys
+from knowledge import BaseInput, KnowledgeClient, KnowledgeError, NoteInput
+with KnowledgeClient(sys.argv[1]) as fleet:
+    base = fleet.create_base(BaseInput(name="visited", embedder="local/hashing"))
+    receipt = fleet.add_items(base.id, [NoteInput(content="The keeper winds the clockwork.")], idempotency_key="once")
+    counts = fleet.wait(receipt, timeout_seconds=60).counts
+    hits = fleet.search(base.id, "clockwork").hits
+    try:
+        fleet.base("nowhere")
+    except KnowledgeError as error:
+        refused = [type(error).__module__, type(error).__name__, error.code, error.http_status]
+    fleet.delete_base(base.id)
+heavy = [name for name in {HEAVY!r} if name in sys.modules]
+print(json.dumps({{"counts": counts.leaves, "hits": [hit.text for hit in hits], "refused": refused, "heavy": heavy}}))
 """
 
 
@@ -100,6 +125,25 @@ def test_base_install_brings_the_pinned_transport_and_no_server_package(applicat
     assert ("5.6.3", "5.6.2") == (installed["celery"], installed["kombu"])
     assert ("6", True) == (installed["redis"].split(".")[0], int(installed["redis"].split(".")[1]) < 5)
     assert [] == [name for name in ("apsw", "numpy", "sqlalchemy", "sqlmodel", "typer") if name in installed]
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[str]:
+    """The address of the broker of a fleet that runs."""
+    environ = {**os.environ, "KNOWLEDGE_DATA_DIR": str(tmp_path / "data"), "KNOWLEDGE_DRAIN_SECONDS": "2"}
+    stack.up(environ)
+    yield broker.endpoint(load(environ))
+    stack.down(environ)
+
+
+def test_base_install_is_all_that_a_client_needs(application, fleet):
+    """From there a base is made, filled, searched and deleted; errors have their class, and nothing heavy is loaded."""
+    seen = json.loads(run(application / "env/bin/python", "-c", VISIT, fleet, cwd=application))
+
+    assert {"completed": 1} == seen["counts"]
+    assert ["The keeper winds the clockwork."] == seen["hits"]
+    assert ["knowledge.errors", "BaseNotFound", "base_not_found", 404] == seen["refused"]
+    assert [] == seen["heavy"]
 
 
 def test_console_script_of_the_base_install_says_what_is_missing(application):
