@@ -1,0 +1,323 @@
+"""Behaviours 115 to 132: the ledger, recovery, boot, paths and the base lock."""
+
+import threading
+from contextlib import suppress
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import select, update
+
+from knowledge.catalog import jobs, status
+from knowledge.catalog.rows import JOB
+from knowledge.db.columns import utc_now
+from knowledge.errors import InvalidOperation, LeaseLost, UnsafePath
+from knowledge.files.paths import guard
+from knowledge.ingestion import boot, index, recovery
+from knowledge.ingestion.boot import ParkPending
+from knowledge.ingestion.run import perform
+from knowledge.locks.process import this_process
+from knowledge.model.ids import new_item_id
+from knowledge.model.inputs import FileInput, Strategy
+from knowledge.model.jobs import JobSpec, JobStatus, JobType, Owner, Track
+from knowledge.model.status import ACTIVE, INDEXING_INTERRUPTED, ItemStatus
+from tests.regression.faults import refusing
+from tests.rows import new_folder, new_item
+
+ELSEWHERE = Owner("another-host", 1, 1.0)
+
+
+def _lose(house, run):
+    """As if the run's process were gone: its lease is over, and its owner is not of this host."""
+    with house.db.write() as tx:
+        tx.execute(
+            update(JOB)
+            .where(JOB.c.id == run.job.id)
+            .values(owner_host=ELSEWHERE.host, lease_until=utc_now() - timedelta(seconds=1))
+        )
+
+
+def test_115_an_active_job_is_not_made_twice(house, base):
+    """The same key gives the same job until it has ended; then a new one."""
+    item = new_item_id()
+    spec = JobSpec.index_documents(base.id, item)
+    with house.db.write() as tx:
+        first = jobs.enqueue(tx, spec, shard="main")
+
+        assert first == jobs.enqueue(tx, spec, shard="main")
+
+        jobs.cancel_one(tx, jobs.get(tx, first))
+
+        assert first != jobs.enqueue(tx, spec, shard="main")
+
+
+def test_116_a_transaction_that_is_rolled_back_leaves_no_job(house, base):
+    """Neither a row nor a message."""
+    with suppress(RuntimeError), house.db.write() as tx:
+        jobs.enqueue(tx, JobSpec.index_documents(base.id, new_item_id()), shard="main")
+        raise RuntimeError
+    house.rt.dispatch.publish_all_due()
+
+    assert [] == list(house.jobs()) == list(house.sender.waiting)
+
+
+def test_117_five_index_jobs_of_a_base_are_in_flight(house, base, docs):
+    """Of whichever types; deletes are outside, and another base has a window of its own."""
+    house.notes(base, *"abcd")
+    house.add(base, docs)
+    notes = house.notes(base, "e", "f")
+    other = house.base()
+    house.notes(other, "g")
+    house.service.delete_items(base.id, [notes[1].id])
+
+    flying = [house.service.job(job_id) for job_id in house.sender.waiting]
+    mine = [job for job in flying if job.base_id == base.id and job.kind.track is Track.INDEX]
+    assert 5 == len(mine)
+    assert {JobType.INDEX_DOCUMENTS, JobType.PREPARE_ROOT} == {job.type for job in mine}
+    assert 1 == len([job for job in flying if job.type is JobType.DELETE_SUBTREE])
+    assert 1 == len([job for job in flying if job.base_id == other.id])
+
+
+@pytest.mark.parametrize("is_deleting", [False, True])
+def test_118_a_waiting_job_is_cancelled_at_once(house, base, is_deleting):
+    """Its item is parked in the same commit, unless it is being deleted."""
+    (note,) = house.notes(base, "note")
+    job = house.job_of(note)
+    if is_deleting:
+        with house.db.write() as tx:
+            status.mark_deleting(tx, base.id, [note.id])
+
+    cancelled = house.service.cancel_job(job.id)
+
+    expected = (ItemStatus.DELETING, None) if is_deleting else (ItemStatus.FAILED, INDEXING_INTERRUPTED)
+    assert JobStatus.CANCELLED is cancelled.status
+    assert expected == (house.item(note).status, house.item(note).error)
+    with pytest.raises(InvalidOperation):
+        house.service.cancel_job(job.id)
+
+
+def test_119_a_job_that_does_not_listen_loses_its_lease(make_house):
+    """After the time to settle a delete goes on without it; what it writes late is refused."""
+    house = make_house(settle_seconds=0.0)
+    base = house.base()
+    (note,) = house.notes(base, "note")
+    stubborn = house.claim(house.sender.waiting.popleft())
+    house.service.delete_items(base.id, [note.id])
+    house.work(hurry=True)
+
+    assert not house.exists(note)
+    assert (JobStatus.CANCELLED, "lease_revoked") == (
+        house.service.job(stubborn.job.id).status,
+        house.service.job(stubborn.job.id).error,
+    )
+    with pytest.raises(LeaseLost):
+        index._nothing_to_do(house.rt, stubborn)
+
+
+def test_120_a_lost_index_job_is_closed_and_never_run_again(house, base):
+    """Its item is parked; jobs that only waited go on, unless the start of the first worker parks them."""
+    lost, waiting = house.notes(base, "lost", "waiting")
+    run = house.claim(house.sender.waiting.popleft())
+    _lose(house, run)
+
+    recovery.sweep(house.rt)
+
+    assert (JobStatus.CANCELLED, "job_abandoned") == (house.service.job(run.job.id).status, house.service.job(run.job.id).error)
+    assert (ItemStatus.FAILED, INDEXING_INTERRUPTED) == (house.item(lost).status, house.item(lost).error)
+    assert house.deliver(run.job.id) is None
+    assert JobStatus.PENDING is house.job_of(waiting).status
+    boot.report_for_work(house.rt, ParkPending.ALWAYS, "worker", this_process(), ["main"])
+    assert JobStatus.CANCELLED is house.job_of(waiting).status
+    assert INDEXING_INTERRUPTED == house.item(waiting).error
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_121_a_lost_delete_job_is_run_again(house, base, is_cancelled):
+    """A loss uses up no attempt; one that was asked to stop (its base is going) is closed."""
+    (note,) = house.notes(base, "note")
+    house.work()
+    house.service.delete_items(base.id, [note.id])
+    run = house.claim(house.sender.waiting.popleft())
+    if is_cancelled:
+        with house.db.write() as tx:
+            jobs.cancel_base(tx, base.id)
+    _lose(house, run)
+
+    recovery.sweep(house.rt)
+
+    job = house.service.job(run.job.id)
+    assert (JobStatus.CANCELLED if is_cancelled else JobStatus.PENDING, 0) == (job.status, job.attempt)
+    house.work(hurry=True)
+    assert not house.exists(note)
+
+
+def test_122_a_live_run_is_left_alone(house, base):
+    """Whatever the sweep finds besides."""
+    (note,) = house.notes(base, "note")
+    run = house.claim(house.sender.waiting.popleft())
+
+    recovery.sweep(house.rt)
+
+    assert JobStatus.RUNNING is house.service.job(run.job.id).status
+    assert ItemStatus.PROCESSING is house.item(note).status
+
+
+def test_123_history_is_pruned_and_active_rows_never(house, base):
+    """Rows over a week old, and all but the newest hundred of a type."""
+    with house.db.write() as tx:
+        ids = jobs.enqueue_all(tx, [JobSpec.index_documents(base.id, new_item_id()) for _ in range(130)], shard="main")
+        for number, job_id in enumerate(ids[:125]):
+            jobs.cancel_one(tx, jobs.get(tx, job_id))
+            age = timedelta(days=8) if number < 10 else timedelta(minutes=200 - number)
+            tx.execute(update(JOB).where(JOB.c.id == job_id).values(finished_at=utc_now() - age))
+        tx.execute(update(JOB).where(JOB.c.id.in_(ids[125:])).values(created_at=utc_now() - timedelta(days=400)))
+        jobs.prune(tx)
+        left = set(tx.scalars(select(JOB.c.id)))
+
+    assert set(ids[25:]) == left
+
+
+@pytest.mark.parametrize("state", ItemStatus)
+def test_124_active_items_without_a_job_are_parked(house, base, state):
+    """Exactly the active statuses; everything else stays as it is."""
+    with house.db.write() as tx:
+        item = (
+            new_folder(tx, base.id, status=state, expanded=False)
+            if state is ItemStatus.PREPARING
+            else new_item(tx, base.id, status=state)
+        )
+    recovery.sweep(house.rt)
+
+    expected = (ItemStatus.FAILED, INDEXING_INTERRUPTED) if state in ACTIVE else (state, "x" if state == "failed" else None)
+    assert expected == (house.item(item).status, house.item(item).error)
+
+
+@pytest.mark.parametrize("mode", ParkPending)
+def test_125_a_restart_spends_nothing(paid_house, paid_server, mode):
+    """Jobs that waited when everything was stopped are parked where they would cost money."""
+    paid, free = paid_house.base("paid"), paid_house.base("hashing")
+    (costly,), (cheap,) = paid_house.notes(paid, "costly"), paid_house.notes(free, "cheap")
+
+    boot.report_for_work(paid_house.rt, mode, "worker", this_process(), ["main"])
+    paid_house.work()
+
+    parks_paid, parks_free = mode is not ParkPending.NEVER, mode is ParkPending.ALWAYS
+    assert (None, INDEXING_INTERRUPTED)[parks_paid] == paid_house.item(costly).error
+    assert (None, INDEXING_INTERRUPTED)[parks_free] == paid_house.item(cheap).error
+    assert (0 if parks_paid else 1) == paid_server.stats()["requests"]
+
+
+def test_125_a_second_worker_is_no_restart(house, base):
+    """While another one lives, what waits goes on waiting."""
+    boot.report_for_work(house.rt, ParkPending.ALWAYS, "first", this_process(), ["main"])
+    (note,) = house.notes(base, "note")
+
+    assert not boot.report_for_work(house.rt, ParkPending.ALWAYS, "second", this_process(), ["main"])
+    assert ItemStatus.PROCESSING is house.item(note).status
+
+
+def _unfinished(house):
+    recovery.sweep(house.rt)
+    return [job for job in house.jobs() if job.type is JobType.DELETE_SUBTREE]
+
+
+def test_126_unfinished_deletes_are_taken_up_in_groups(house, base):
+    """Of five hundred roots each."""
+    with house.db.write() as tx:
+        for _ in range(501):
+            new_item(tx, base.id, status=ItemStatus.DELETING)
+
+    assert [1, 500] == sorted(len(job.item_ids) for job in _unfinished(house))
+
+
+def test_127_a_deleting_child_of_a_visible_directory_is_taken_up(house, base):
+    """It is a root of what must go."""
+    with house.db.write() as tx:
+        folder = new_folder(tx, base.id, status=ItemStatus.COMPLETED)
+        inner = new_folder(tx, base.id, folder, status=ItemStatus.DELETING)
+        new_item(tx, base.id, inner, status=ItemStatus.DELETING)
+
+    assert [(inner,)] == [job.item_ids for job in _unfinished(house)]
+    house.work()
+    assert [folder] == [item.id for item in house.items(base)]
+
+
+def test_128_a_base_that_cannot_be_taken_up_does_not_stop_the_others(house, base):
+    """Whichever comes first."""
+    other = house.base()
+    with house.db.write() as tx:
+        for one in (base, other):
+            new_item(tx, one.id, status=ItemStatus.DELETING)
+    with refusing(house, f"INSERT ON knowledge_job WHEN NEW.base_id = '{base.id}'"):
+        taken_up = _unfinished(house)
+
+    assert [other.id] == [job.base_id for job in taken_up]
+    assert {base.id, other.id} == {job.base_id for job in _unfinished(house)}
+
+
+@pytest.mark.parametrize(
+    "path", ["", ".", "..", "/etc/passwd", "a\x00b", "../x", "a/../../x", "a/..", "a//b", "a/./b", "\ud800"]
+)
+def test_129_paths_that_leave_the_base_are_refused(path):
+    """Empty, absolute, climbing, with a NUL, or not text."""
+    with pytest.raises(UnsafePath):
+        guard(path)
+
+
+@pytest.mark.parametrize("path", [".knowledge", ".knowledge/index.sqlite", ".KNOWLEDGE/x"])
+def test_129_the_folder_of_the_index_is_reserved(path):
+    """In any case, whatever the disk makes of it; nested paths are fine."""
+    assert "a/b/.knowledge.md" == guard("a/b/.knowledge.md")
+    with pytest.raises(UnsafePath) as refusal:
+        guard(path)
+
+    assert "reserved" == refusal.value.details["reason"]
+
+
+def test_130_emptied_folders_go_and_others_stay(house, base):
+    """Deepest first, never raw/ itself."""
+    files = house.rt.files
+    for path in ("docs/sub/a", "docs/b", "other/c", "other/d"):
+        files.publish(files.stage_text(base.id, "x"), path)
+    files.remove(base.id, ["docs/sub/a", "docs/b", "other/c", "absent/e"])
+
+    raw = house.root / "bases" / base.id / "raw"
+    assert ["other", "other/d"] == sorted(str(path.relative_to(raw)) for path in raw.rglob("*"))
+
+
+def test_131_the_lock_is_free_after_an_error_and_of_its_own_base(house):
+    """A second holder of one base goes on when the first fails; two bases never wait for each other."""
+    taken = []
+    with suppress(RuntimeError), house.rt.locks.base("one", wait_seconds=0):
+        with house.rt.locks.base("two", wait_seconds=0):
+            taken.append("two")
+        raise RuntimeError
+    with house.rt.locks.base("one", wait_seconds=0):
+        taken.append("one")
+
+    assert ["two", "one"] == taken
+
+
+@pytest.mark.parametrize("operation", ["delete", "replace"])
+def test_132_no_deadlock_with_a_job_that_waits_for_the_lock(house, base, write, operation):
+    """A cancel reaches it there, it finishes, and the operation goes on."""
+    (old,) = house.add(base, write("a/x.md", "the old lighthouse"))
+    run = house.claim(house.sender.waiting.popleft())
+
+    def operate():
+        if operation == "delete":
+            house.service.delete_items(base.id, [old.id])
+        else:
+            house.service.add_items(base.id, [FileInput(path=write("b/x.md", "new"))], strategy=Strategy.REPLACE)
+
+    threads = [threading.Thread(target=perform, args=(run, index.run)), threading.Thread(target=operate)]
+    with house.rt.locks.base(base.id):
+        for thread in threads:
+            thread.start()
+        threads[0].join(timeout=0.3)
+    for thread in threads:
+        thread.join(timeout=20)
+    house.work(hurry=True)
+
+    assert [False, False] == [thread.is_alive() for thread in threads]
+    assert not house.exists(old)
+    assert [] == house.jobs(JobStatus.PENDING, JobStatus.RUNNING)
