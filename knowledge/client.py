@@ -135,6 +135,7 @@ class KnowledgeClient:
         return self._call("patch_base", Base, base_id=base_id, changes=wire.dump(changes, BasePatch))
 
     def delete_base(self, base_id: BaseId) -> None:
+        """May outlast the timeout where a job is slow to stop: the base is hidden by then, and the fleet finishes by itself."""
         self._call("delete_base", type(None), base_id=base_id)
 
     def enable_embedder(self, base_id: BaseId, embedder: str) -> Base:
