@@ -40,8 +40,10 @@ def sweep(rt: Runtime) -> bool:
             for step in _STEPS:
                 try:
                     step(rt)
-                except KnowledgeError as error:  # the other steps do not depend on it; the next sweep tries again
-                    log.warning("recovery step failed", extra={"step": step.__name__, "code": error.code, "reason": str(error)})
+                except Exception as error:  # the other steps do not depend on it; the next sweep tries again
+                    code = error.code if isinstance(error, KnowledgeError) else type(error).__name__
+                    extra = {"step": step.__name__, "code": code, "reason": str(error)}
+                    log.warning("recovery step failed", extra=extra, exc_info=not isinstance(error, KnowledgeError))
         return is_mine
 
 
