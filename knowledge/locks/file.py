@@ -13,18 +13,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from knowledge.errors import BaseBusy
+from knowledge.locks.flock import Flocks, Held
 
-if TYPE_CHECKING:
-    from filelock import FileLock
-
-POLL_SECONDS: Final = 0.01  #: how soon a waiter notices that the lock is free
-BRISK_POLL_SECONDS: Final = (
-    0.0005  #: the same at first: a commit takes milliseconds, so sleeping longer would be most of the wait
-)
-BRISK_SECONDS: Final = 0.1
 _LINE_BYTES: Final = 120
 _NAME: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,127}")
 
@@ -35,7 +28,8 @@ class FileLocks:
     def __init__(self, directory: Path, wait_seconds: float) -> None:
         self._directory = directory
         self._wait_seconds = wait_seconds
-        self._mine = _Held()
+        self._flocks = Flocks()
+        self._mine = _Mine()
 
     @contextmanager
     def base(self, base_id: str, *, wait_seconds: float | None = None) -> Iterator[None]:
@@ -44,25 +38,25 @@ class FileLocks:
         if base_id in self._mine.now():
             raise RuntimeError(f"the lock of base {base_id} is already held by this thread; it is not re-entrant")
         wait = self._wait_seconds if wait_seconds is None else wait_seconds
-        lock = self._take(path, wait)
+        lock = self._flocks.take(path, wait)
         if lock is None:
             raise BaseBusy(base_id=base_id, waited_seconds=wait, holder=_holder(path))
         self._mine.now().add(base_id)
         try:
-            _sign(path)
+            _sign(lock)
             yield
         finally:
             self._mine.now().discard(base_id)
-            lock.release()
+            self._flocks.free(lock)
 
     @contextmanager
     def single_flight(self, name: str) -> Iterator[bool]:
-        lock = self._take(self._path(f"{name}.flight"), 0)
+        lock = self._flocks.take(self._path(f"{name}.flight"), 0)
         try:
             yield lock is not None
         finally:
             if lock is not None:
-                lock.release()
+                self._flocks.free(lock)
 
     def forget(self, base_id: str) -> None:
         """See `Locks.forget`. Removed under the lock: a waiter that gets the removed file notices and takes a new one.
@@ -80,21 +74,8 @@ class FileLocks:
             raise ValueError(f"{name!r} cannot name a lock")
         return self._directory / name
 
-    def _take(self, path: Path, wait_seconds: float) -> "FileLock | None":
-        from filelock import FileLock, Timeout
 
-        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # A fresh object each time: filelock's own are re-entrant, which would let two threads in.
-        lock = FileLock(path, mode=0o600, thread_local=False, is_singleton=False)
-        brisk = min(max(0.0, wait_seconds), BRISK_SECONDS)
-        for seconds, poll_seconds in ((brisk, BRISK_POLL_SECONDS), (wait_seconds - brisk, POLL_SECONDS)):
-            with suppress(Timeout):
-                lock.acquire(timeout=max(0.0, seconds), poll_interval=poll_seconds)
-                return lock
-        return None
-
-
-class _Held(threading.local):
+class _Mine(threading.local):
     """The bases that this thread of this process holds; a forked child starts with none, since locks stay with the parent."""
 
     def __init__(self) -> None:
@@ -107,18 +88,14 @@ class _Held(threading.local):
         return self._names
 
 
-def _sign(path: Path) -> None:
+def _sign(lock: Held) -> None:
     """Say in the lock file who holds it. Only for people, so it may fail, and the holder before may still be named.
 
     Padded and written over, not truncated: some file systems write a truncated file to disk when it is closed.
     """
     line = json.dumps({"pid": os.getpid(), "since": round(time.time(), 3), "process_started": _started(os.getpid())})
     with suppress(OSError):
-        descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            os.pwrite(descriptor, line.ljust(_LINE_BYTES).encode(), 0)
-        finally:
-            os.close(descriptor)
+        os.pwrite(lock.descriptor, line.ljust(_LINE_BYTES).encode(), 0)
 
 
 def _holder(path: Path) -> dict[str, Any] | None:
