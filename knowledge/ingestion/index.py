@@ -1,6 +1,7 @@
 """knowledge.index-documents: capture, read, cut and embed one leaf, then replace its material."""
 
 from collections.abc import Mapping
+from functools import partial
 
 from knowledge.catalog import bases, items, jobs, spend, status
 from knowledge.errors import NoTextExtracted
@@ -31,6 +32,7 @@ def run(rt: Runtime, run: Run) -> None:
     run.checkpoint()
     if chunks.units and embedder:
         with rt.db.write() as tx:
+            jobs.require_ours(tx, run.job)
             status.begin(tx, item.id, ItemStatus.EMBEDDING)
     vectors = _embed(rt, run, base, item, chunks, embedder)
     run.tell("writing", chunks=len(chunks.units))
@@ -92,7 +94,7 @@ def _embed(
         known=rt.index(base).known_hashes,
         cache=rt.cache if spec.billed else None,
         meter=meter,
-        checkpoint=run.checkpoint,
+        checkpoint=partial(run.checkpoint, look=spec.billed),
     )
 
 
