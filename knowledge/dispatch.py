@@ -13,7 +13,7 @@ from kombu.exceptions import ChannelError, OperationalError
 from kombu.exceptions import ConnectionError as LostConnection
 from redis.exceptions import RedisError
 
-from knowledge.errors import BrokerUnavailable
+from knowledge.errors import BrokerUnavailable, DatabaseBusy
 from knowledge.model.ids import BaseId
 from knowledge.model.jobs import Job
 from knowledge.topology import EXCHANGE, queue_for, routing_key
@@ -57,15 +57,24 @@ class Dispatch:
         self._sender = sender
 
     def publish_due(self, base_id: BaseId) -> bool:
-        """Send what this base's window has room for. False if the broker did not take all of it."""
-        jobs = self._ledger.take_due(base_id)
+        """Send what this base's window has room for. False if not all of it was sent; the rest waits in the ledger.
+
+        Never fails a caller whose work is committed already: a busy catalogue is a reason to wait, as a silent broker is.
+        """
+        try:
+            return self._publish(base_id, self._ledger.take_due(base_id))
+        except DatabaseBusy as error:
+            log.warning("catalogue is busy; nothing sent", extra={"base": base_id, "reason": str(error)})
+            return False
+
+    def _publish(self, base_id: BaseId, jobs: Sequence[Job]) -> bool:
         for position, job in enumerate(jobs):
             try:
                 self._sender.send(job)
             except BrokerUnavailable as error:
                 unsent = [job.id for job in jobs[position:]]
-                self._ledger.clear_published(unsent)
                 log.warning("broker does not answer", extra={"base": base_id, "unsent": len(unsent), "reason": str(error)})
+                self._ledger.clear_published(unsent)
                 return False
         return True
 

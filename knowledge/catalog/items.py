@@ -215,6 +215,9 @@ def _read_cursor(cursor: str | None) -> tuple[int, datetime, str] | None:
         return None
     try:
         rank, created_at, item_id = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-        return int(rank), datetime.fromisoformat(created_at), str(item_id)
-    except (ValueError, TypeError, binascii.Error):
+        moment = datetime.fromisoformat(created_at)
+        if rank not in (0, 1) or moment.tzinfo is None or not str(item_id).isascii():
+            return None
+        return int(rank), moment, str(item_id)
+    except (ValueError, TypeError, RecursionError, binascii.Error):
         return None

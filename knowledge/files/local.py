@@ -36,7 +36,8 @@ class LocalRawFiles:
     """Implements `RawFiles` below one directory, which is made when it is first needed."""
 
     def __init__(self, root: Path) -> None:
-        self._bases = root.absolute() / "bases"
+        self._root = root.absolute()
+        self._bases = self._root / "bases"
 
     def stage_file(self, base_id: str, source: Path) -> Staged:
         """See `RawFiles.stage_file`. A file that changes meanwhile is refused: its copy would be of no moment that ever was."""
@@ -102,8 +103,11 @@ class LocalRawFiles:
         yield self._base(base_id) / "raw" / path
 
     def holds(self, path: Path) -> bool:
-        """See `RawFiles.holds`. Links are not resolved: a scan does not follow them either."""
-        return path.absolute().is_relative_to(self._bases)
+        """See `RawFiles.holds`. The whole directory counts: a live database that is opened and closed loses its locks.
+
+        Links are not resolved: a scan does not follow them either.
+        """
+        return path.absolute().is_relative_to(self._root)
 
     def exists(self, base_id: str, path: str) -> bool:
         """Whether this name is taken, by a file, a folder or anything else."""

@@ -12,6 +12,8 @@ from knowledge.catalog import bases, items, jobs, paths
 from knowledge.db.engine import Tx
 from knowledge.errors import InvalidInput, PathNotFound, PathUnreadable
 from knowledge.files.store import Staged
+from knowledge.ingestion import origin
+from knowledge.ingestion.placing import placing
 from knowledge.model.ids import BaseId, ItemId, new_item_id
 from knowledge.model.inputs import DirectoryInput, FileInput, ItemInput, NoteInput
 from knowledge.model.jobs import JobSpec
@@ -73,32 +75,24 @@ def _check(rt: Runtime, one: ItemInput) -> None:
         return
     if not os.access(path, os.R_OK):
         raise PathUnreadable(path=label)
-    if rt.files.holds(path):
-        raise InvalidInput("This file belongs to a base already.", path=label)
+    if rt.files.holds(path) or rt.files.holds(path.resolve()):
+        raise InvalidInput("This file belongs to Knowledge itself: it lies in the data directory.", path=label)
     rt.readers.require_reader(path, path.name)
 
 
 def _admit(rt: Runtime, base_id: BaseId, inputs: Sequence[ItemInput], staged: dict[int, Staged]) -> list[ItemId]:
     ids = [new_item_id() for _ in inputs]
-    placed: list[str] = []
-    with rt.locks.base(base_id):
-        try:
-            with rt.db.write(durable=True) as tx:
-                base = bases.require_runnable(tx, base_id)
-                items.insert(tx, base_id, [_row(item_id, one) for item_id, one in zip(ids, inputs, strict=True)])
-                for position, bytes_ in staged.items():
-                    path = _free_path(rt, tx, base, ids[position], Path(inputs[position].path).name)  # type: ignore[union-attr]  # only files are staged
-                    placed.append(path)
-                    rt.files.publish(bytes_, path)
-                    items.set_path(tx, ids[position], path)
-                if placed:
-                    rt.files.sync(base_id, placed)
-                jobs.enqueue_all(
-                    tx, [_job(base_id, item_id, one) for item_id, one in zip(ids, inputs, strict=True)], shard=base.shard
-                )
-        except BaseException:
-            rt.files.remove(base_id, placed)
-            raise
+    with rt.locks.base(base_id), placing(rt, base_id) as placed, rt.db.write(durable=True) as tx:
+        base = bases.require_runnable(tx, base_id)
+        items.insert(tx, base_id, [_row(item_id, one) for item_id, one in zip(ids, inputs, strict=True)])
+        for position, bytes_ in staged.items():
+            path = _free_path(rt, tx, base, ids[position], Path(inputs[position].path).name)  # type: ignore[union-attr]  # only files are staged
+            placed.append(path)
+            rt.files.publish(bytes_, path)
+            items.set_path(tx, ids[position], path)
+        if placed:
+            rt.files.sync(base_id, placed)
+        jobs.enqueue_all(tx, [_job(base_id, item_id, one) for item_id, one in zip(ids, inputs, strict=True)], shard=base.shard)
     return ids
 
 
@@ -107,7 +101,8 @@ def _row(item_id: ItemId, one: ItemInput) -> items.NewItem:
         case FileInput():
             return items.NewItem(item_id, ItemType.FILE, shown(str(one.path.absolute())), ItemStatus.PROCESSING)
         case DirectoryInput():
-            return items.NewItem(item_id, ItemType.DIRECTORY, shown(str(one.path.absolute())), ItemStatus.PREPARING)
+            path = one.path.absolute()
+            return items.NewItem(item_id, ItemType.DIRECTORY, shown(str(path)), ItemStatus.PREPARING, data=origin.data_of(path))
         case NoteInput():
             return items.NewItem(item_id, ItemType.NOTE, one.source, ItemStatus.PROCESSING, data={"content": one.content})
 

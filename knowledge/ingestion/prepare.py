@@ -6,7 +6,7 @@ has a row already is left alone, so nothing is indexed, or paid for, twice.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path, PurePosixPath
@@ -16,6 +16,8 @@ from knowledge.catalog import bases, items, jobs, paths, status
 from knowledge.db.engine import Tx
 from knowledge.errors import NoIndexableFiles, PathNotFound, PathUnreadable
 from knowledge.files.store import Staged
+from knowledge.ingestion import origin
+from knowledge.ingestion.placing import placing
 from knowledge.ingestion.run import Run
 from knowledge.model.ids import ItemId, new_item_id
 from knowledge.model.jobs import JobSpec
@@ -50,6 +52,7 @@ class _Expansion:
     children: dict[str, Item]  #: by source, from an earlier execution
     folders: dict[str, tuple[ItemId, str]]  #: relative folder → its row and stored path
     taken: set[str] = field(default_factory=set)  #: folded stored paths
+    deleted: set[str] = field(default_factory=set)  #: relative folders
     leaves: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
     sample: list[dict[str, str]] = field(default_factory=list)
@@ -65,7 +68,14 @@ class _Expansion:
                 folders[_inside(source, root.source)] = (child.id, child.relative_path)
         taken = {folded(child.relative_path) for child in children.values() if child.relative_path}
         leaves = sum(child.type is ItemType.FILE and child.status is not ItemStatus.DELETING for child in children.values())
-        return cls(prefix, children, folders, taken, leaves)
+        return cls(prefix, children, folders, taken, leaves=leaves)
+
+    def forget_deleted(self, visible: Collection[str]) -> None:
+        """Folders that somebody deleted meanwhile get no more children, neither they nor what is below them."""
+        self.deleted.update(folder for folder, (folder_id, _) in self.folders.items() if folder_id not in visible)
+
+    def is_deleted(self, folder: str) -> bool:
+        return any(str(place) in self.deleted for place in (PurePosixPath(folder), *PurePosixPath(folder).parents))
 
     def skip(self, relative: str, reason: str) -> None:
         self.skipped[reason] += 1
@@ -100,9 +110,12 @@ def _files(rt: Runtime, run: Run, root: Item, expansion: _Expansion) -> Iterator
     """Files that have no row yet, in the order of the scan."""
 
     def refusal(name: str, path: Path) -> SkipReason | None:
-        return SkipReason.OWN if rt.files.holds(path) else rt.readers.accepts(name, path)
+        is_own = rt.files.holds(path) or rt.files.holds(real / path.relative_to(top))
+        return SkipReason.OWN if is_own else rt.readers.accepts(name, path)
 
-    for entry in scan(Path(root.source), refusal, run.checkpoint):
+    top = origin.path_of(root)
+    real = top.resolve()  # the scan follows no link below, but the directory itself may be one
+    for entry in scan(top, refusal, run.checkpoint):
         if isinstance(entry, Skipped):
             expansion.skip(entry.relative, entry.reason)
         elif shown(str(entry.path)) not in expansion.children:
@@ -112,7 +125,6 @@ def _files(rt: Runtime, run: Run, root: Item, expansion: _Expansion) -> Iterator
 def _import(rt: Runtime, run: Run, root: Item, expansion: _Expansion, batch: list[FoundFile]) -> bool:
     """One batch into raw/, rows and ledger. False if the directory is not wanted any more."""
     staged: list[tuple[FoundFile, Staged]] = []
-    placed: list[str] = []
     try:
         for entry in batch:
             try:
@@ -120,20 +132,15 @@ def _import(rt: Runtime, run: Run, root: Item, expansion: _Expansion, batch: lis
             except (PathNotFound, PathUnreadable) as error:  # gone or locked since it was listed: the others go on
                 expansion.skip(entry.relative, error.code)
             run.checkpoint()
-        with rt.locks.base(root.base_id):
-            try:
-                with rt.db.write(durable=True) as tx:
-                    jobs.require_ours(tx, run.job)
-                    if items.find_wanted(tx, root.id) is None:
-                        return False
-                    _insert(rt, tx, root, expansion, staged, placed)
-                    rt.files.sync(root.base_id, placed)
-            except BaseException:
-                rt.files.remove(root.base_id, placed)
-                raise
+        with rt.locks.base(root.base_id), placing(rt, root.base_id) as placed, rt.db.write(durable=True) as tx:
+            jobs.require_ours(tx, run.job)
+            if items.find_wanted(tx, root.id) is None:
+                return False
+            _insert(rt, tx, root, expansion, staged, placed)
+            rt.files.sync(root.base_id, placed)
     finally:
         rt.files.discard(one for _, one in staged)
-    expansion.leaves += len(staged)
+    expansion.leaves += len(placed)
     run.tell("copying", files=expansion.leaves)
     return True
 
@@ -143,8 +150,12 @@ def _insert(
 ) -> None:
     rows: list[items.NewItem] = []
     leaves: list[ItemId] = []
+    known = [folder_id for folder_id, _ in expansion.folders.values()]
+    expansion.forget_deleted(items.visible(tx, root.base_id, known).keys())
     for entry, bytes_ in staged:
         folder, _, name = entry.relative.rpartition("/")
+        if expansion.is_deleted(folder):
+            continue
         parent_id = _folder(root, expansion, rows, folder)
         path = expansion.place(folder, name)
         placed.append(path)

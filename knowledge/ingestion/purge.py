@@ -4,8 +4,10 @@ Vectors, then files, then rows: while a row is there, a repeated purge finds wha
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from knowledge.catalog import bases, items, jobs, status
+from knowledge.errors import BaseBusy
 from knowledge.model.ids import BaseId
 from knowledge.model.jobs import Job
 from knowledge.model.status import ItemType
@@ -45,4 +47,5 @@ def purge_base(rt: Runtime, base_id: BaseId) -> None:
         rt.files.remove_base(base_id)
         with rt.db.write() as tx:
             bases.remove(tx, base_id)
-    rt.locks.forget(base_id)
+    with suppress(BaseBusy):  # somebody waits for it, and will find that the base is gone; tidying removes the file
+        rt.locks.forget(base_id)
