@@ -118,8 +118,8 @@ class Fleet:
         """Start everything and return when it works."""
         (self.root / "logs").mkdir(parents=True)
         port_file = self.root / "embedder-port"
-        self._spawn("embedder", [sys.executable, "-m", "tests.fakes.embedder_server", "--port-file", str(port_file)]
-                    + ["--dimensions", str(DIMENSIONS)], dict(os.environ))  # fmt: skip
+        options = ["--port-file", str(port_file), "--dimensions", str(DIMENSIONS)]
+        self._spawn("embedder", [sys.executable, "-m", "tests.fakes.embedder_server", *options], dict(os.environ))
         self.embedder = RemoteEmbedderServer(port_file)
         models = self.root / "models.toml"
         models.write_text(_MODELS.format(endpoint=self.embedder.endpoint, dimensions=DIMENSIONS, batch=BATCH_TEXTS))
@@ -280,8 +280,10 @@ class Fleet:
                 with self.redis() as client:
                     client.delete(*self.queue_names)
             case Blow.RESET_CONNECTIONS:
+                before = self._connections_lost("control")  # always listening; a busy index worker notices when it next reads
                 with self.redis() as client:
                     client.client_kill_filter(_type="normal", skipme=True)
+                eventually(lambda: self._connections_lost("control") > before, "the control worker notices")
 
     def kill_worker(self, name: str) -> None:
         """kill -9 of a worker with all its processes; it stays away."""
@@ -319,6 +321,9 @@ class Fleet:
                 with suppress(ProcessLookupError):  # recovery may have killed it
                     os.kill(member, signal.SIGCONT)
 
+    def _connections_lost(self, name: str) -> int:
+        return self.log(name).count("Connection to broker lost")
+
     def deliver(self, job: Job, times: int = 1) -> None:
         """Send the message of a job once more, as a broker that doubles messages would."""
         for _ in range(times):
@@ -330,6 +335,8 @@ class Fleet:
         Returns how many of these messages there were.
         """
         with self.app.connection_for_write() as connection, connection.channel() as channel, self.redis() as client:
+            for queue in self.app.conf.task_queues:
+                queue(channel).declare()  # as a worker has: else the message would be restored to nowhere
             overdue = client.zcount(channel.unacked_index_key, 0, time.time() - channel.visibility_timeout)
             channel.qos.restore_visible(interval=1)
             return int(overdue)

@@ -1,7 +1,7 @@
 """The product's own Celery application, with ports that can be held at a moment: `celery -A tests.faults.app worker`.
 
-Nothing of the product is replaced. Each port is wrapped by one that stops at a gate and then does what the real one does. A file
-that holds a line `die: SIGNAL` kills the process that reads it: a poison file.
+Nothing of the product is replaced. Each port is wrapped by one that stops at a gate and then does what the real one does. A
+file that holds a line `die: SIGNAL` kills the process that reads it: a poison file.
 """
 
 import os

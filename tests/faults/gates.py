@@ -1,7 +1,7 @@
 """Holding a worker process at a named moment: by the file system, so that it works across processes and survives kills.
 
-A test arms a moment: it writes `<moment>.armed.<n>`. Each process that comes by renames it to the next lower number, atomically;
-the one that finds 0 makes it `<moment>.reached` with its pid inside, and waits until the test removes that file.
+A test arms a moment: it writes `<moment>.armed.<n>`. Each process that comes by renames it to the next lower number,
+atomically; the one that finds 0 makes it `<moment>.reached` with its pid inside, and waits until the test removes that file.
 """
 
 import os

@@ -20,7 +20,8 @@ SETTLE_SECONDS: Final = 20.0
 CLOCK_SECONDS: Final = 0.01  #: rows keep milliseconds
 
 _UNSETTLED: Final = text(
-    "SELECT id, type, status FROM knowledge_item WHERE status IN ('preparing', 'processing', 'reading', 'embedding', 'deleting')"
+    "SELECT id, type, status FROM knowledge_item"
+    " WHERE status IN ('preparing', 'processing', 'reading', 'embedding', 'deleting')"
 )
 _ABANDONED: Final = text(
     "SELECT item.id, item.status, item.error FROM knowledge_job job"

@@ -19,19 +19,20 @@ def test_idle_fleet_goes_on(fleet, base, blow):
     assert_promises(fleet)
 
 
+@pytest.mark.parametrize("running", [1, 2])  # with one slot free, or none
 @pytest.mark.parametrize("blow", BLOWS)
-def test_running_jobs_end_well_and_are_run_once(fleet, base, blow):
-    """A broker has no say in what runs: both jobs complete, each text is sent once, whatever is delivered again."""
+def test_running_jobs_end_well_and_are_run_once(fleet, base, blow, running):
+    """A broker has no say in what runs: every job completes, each text is sent once, whatever is delivered again."""
     fleet.embedder.behave({"behaviour": "gate"})
-    notes = [fleet.add_note(base, *paragraphs(3)) for _ in range(2)]
-    fleet.embedder.wait_until_held(2)
+    notes = [fleet.add_note(base, *paragraphs(3)) for _ in range(running)]
+    fleet.embedder.wait_until_held(running)
     fleet.strike(blow)
     probe = fleet.new_base("probe", paid=False)
     fleet.delete(probe, fleet.add_note(probe, *paragraphs(1)))  # the control worker is there again
     fleet.gone(*fleet.deleted[probe.id])
     fleet.let_go()
 
-    assert [ItemStatus.COMPLETED] * 2 == [fleet.settled(note).status for note in notes]
+    assert [ItemStatus.COMPLETED] * running == [fleet.settled(note).status for note in notes]
     assert {1} == set(fleet.embedder.sent().values())
     assert_promises(fleet)
 
