@@ -87,6 +87,7 @@ class Blow(Enum):
     WIPE_BROKER = "kill -9 of the broker; it is started again without its data"
     LOSE_MESSAGES = "every waiting message vanishes while the broker runs on"
     RESET_CONNECTIONS = "every connection to the broker is cut"
+    KILL_ALL = "kill -9 of everything at once; all of it is started again"
 
 
 class Fleet:
@@ -107,6 +108,8 @@ class Fleet:
 
     def _forget(self) -> None:
         self.killed = 0  #: index processes that a blow has ended
+        self.refused = 0  #: texts in requests that the embedder refused: nobody pays for those
+        self.strays: dict[BaseId, int] = {}  #: files in raw/ that a killed caller has left behind
         self.bases: list[Base] = []
         self.texts: dict[ItemId, list[str]] = {}  #: the search units of each note
         self.queries: set[str] = set()  #: they are sent to the embedder as well
@@ -145,6 +148,10 @@ class Fleet:
         self.let_go()
         self.embedder.reset()
         self._forget()
+        self._make_whole()
+
+    def _make_whole(self) -> None:
+        """Start what does not run."""
         for name in ("broker", *WORKERS, "beat"):
             if not self.lives(name):
                 self.start_broker() if name == "broker" else self.launch(name)
@@ -160,7 +167,7 @@ class Fleet:
 
     @cached_property
     def settings(self) -> Settings:
-        return load(self._environ)
+        return load(self.environ)
 
     @cached_property
     def app(self) -> Celery:
@@ -171,9 +178,11 @@ class Fleet:
         return KnowledgeService(wiring.runtime(self.settings, self.app))
 
     @cached_property
-    def _environ(self) -> dict[str, str]:
+    def environ(self) -> dict[str, str]:
+        """The environment of every process of this fleet."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith("KNOWLEDGE_")}
         ours = {"KNOWLEDGE_DATA_DIR": str(self.root / "data"), "KNOWLEDGE_MODELS_FILE": str(self.root / "models.toml")}
+        ours["FAULT_GATES"] = str(self.gates)
         return clean | ours | QUICK | self._settings
 
     # processes ---------------------------------------------------------------------------------------------------------------
@@ -181,11 +190,10 @@ class Fleet:
     def launch(self, name: str) -> None:
         """Start `index`, `control` or `beat`; does not wait."""
         command = _LINES[{"index": "worker"}.get(name, name)].command.replace(PRODUCT, self.application)
-        environ = environment(self.settings, self._environ) | {"FAULT_GATES": str(self.gates)}
-        self._spawn(name, ["/bin/sh", "-c", f"exec {command}"], environ)
+        self._spawn(name, ["/bin/sh", "-c", f"exec {command}"], environment(self.settings, self.environ))
 
     def start_broker(self) -> None:
-        self._spawn("broker", [sys.executable, "-m", "config.broker"], self._environ)
+        self._spawn("broker", [sys.executable, "-m", "config.broker"], self.environ)
         eventually(lambda: broker.ping(self.settings), "the broker answers", seconds=START_SECONDS)
 
     def wait_until_ready(self, name: str) -> None:
@@ -285,6 +293,13 @@ class Fleet:
                     client.client_kill_filter(_type="normal", skipme=True)
                 eventually(lambda: self._connections_lost("control") > before, "the control worker notices")
 
+            case Blow.KILL_ALL:
+                for name in WORKERS:
+                    self.kill_worker(name)
+                for name in ("beat", "broker"):
+                    self._kill(name)
+                self._make_whole()
+
     def kill_worker(self, name: str) -> None:
         """kill -9 of a worker with all its processes; it stays away."""
         self.killed += len(self.children(name)) if name == "index" else 0
@@ -348,6 +363,15 @@ class Fleet:
     def waiting_messages(self, queue: str) -> int:
         with self.redis() as client:
             return int(client.llen(queue))
+
+    @contextmanager
+    def frozen_broker(self) -> Iterator[None]:
+        """The broker takes connections and answers nothing for the length of the block."""
+        os.kill(self.pid("broker"), signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self.pid("broker"), signal.SIGCONT)
 
     @contextmanager
     def redis(self) -> Iterator["redis.Redis"]:
@@ -448,6 +472,10 @@ class Fleet:
     def lease_is_over(self, job: Job) -> bool:
         until = self.job(job).lease_until
         return until is None or until < utc_now()
+
+    def put_back(self, item_id: ItemId) -> None:
+        """Wait until the job of this item waits for its time again."""
+        eventually(lambda: self.job_of(item_id).is_unpublished, "the job is put back")
 
     def drain_is_over(self, job: Job) -> bool:
         """Whether the run of this job was told of a stop, and may go on no longer."""

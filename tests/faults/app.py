@@ -24,6 +24,7 @@ from knowledge.files.store import Staged
 from knowledge.model.documents import Checkpoint, Material, ReadResult
 from knowledge.pipeline.vectorstore.port import IndexStore
 from knowledge.runtime import Runtime
+from knowledge.service import KnowledgeService
 from tests.faults.gates import Moment, Pass, pass_by
 
 _POISON: Final = re.compile(rb"^die: (SIG[A-Z]+)$", re.MULTILINE)
@@ -151,6 +152,11 @@ def held_runtime(*, pooled: bool) -> Runtime:
         "indexes": HeldStores(rt.indexes, at),
     }
     return replace(rt, **held)
+
+
+def service() -> KnowledgeService:
+    """What `KNOWLEDGE_APP` names for a command line that can be held."""
+    return KnowledgeService(held_runtime(pooled=True))
 
 
 apsw.connection_hooks.append(_watch_commits)  # the only way into a store's own transaction without changing the store

@@ -2,6 +2,7 @@
 
 import pytest
 
+from knowledge.model.inputs import NoteInput
 from knowledge.model.jobs import JobType
 from knowledge.model.status import ItemStatus
 from tests.faults.promises import assert_promises
@@ -74,4 +75,14 @@ def test_work_is_accepted_while_the_broker_is_away(fleet, base):
     fleet.start_broker()
 
     assert ItemStatus.COMPLETED == fleet.settled(note).status
+    assert_promises(fleet)
+
+
+def test_broker_that_hangs_delays_nobody_for_long(fleet, base):
+    """An add returns although the broker answers nothing, says so, and is done when the broker answers again."""
+    with fleet.frozen_broker():
+        receipt = fleet.service.add_items(base.id, [NoteInput(content=paragraphs(1)[0])])
+        assert receipt.published is False
+
+    assert ItemStatus.COMPLETED == fleet.settled(receipt.items[0].id).status
     assert_promises(fleet)
