@@ -120,6 +120,12 @@ def below(tx: Tx, base_id: BaseId, prefix: str) -> dict[str, Item]:
     return {row.source: view(row) for row in rows}
 
 
+def stored_paths(tx: Tx, base_id: BaseId) -> set[str]:
+    """Every path below raw/ that a row of this base names, `deleting` ones included."""
+    rows = tx.execute(select(ITEM.c.relative_path, ITEM.c.indexed_path).where(ITEM.c.base_id == base_id))
+    return {path for row in rows for path in row if path}
+
+
 def set_path(tx: Tx, item_id: ItemId, relative_path: str) -> Item:
     """Say where the bytes of an existing item are; returns the item as it is now."""
     return view(tx.execute(_SET_PATH, {"item_id": item_id, "path": relative_path, "now": utc_now()}).one())

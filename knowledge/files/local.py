@@ -153,6 +153,11 @@ class LocalRawFiles:
                         found.append(Staged(base_id=base_id, token=entry.name, size=state.st_size))
         return found
 
+    def base_ids(self) -> list[str]:
+        """See `RawFiles.base_ids`. What lies there under a name that no base could have is not ours."""
+        with _storage():
+            return sorted(entry.name for entry in _entries(self._bases) if _is_base(entry))
+
     def listing(self, base_id: str) -> Iterator[tuple[str, float]]:
         """See `RawFiles.listing`. Lazy; folders are not listed, links are listed and not followed."""
         raw = self._base(base_id) / "raw"
@@ -295,6 +300,14 @@ def _entry(name: str, folder: int) -> os.stat_result | None:
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return None
+
+
+def _is_base(entry: os.DirEntry[str]) -> bool:
+    try:
+        guard_base(entry.name)
+    except UnsafePath:
+        return False
+    return entry.is_dir(follow_symlinks=False)
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:

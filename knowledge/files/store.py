@@ -67,6 +67,10 @@ class RawFiles(Protocol):
         """Staged bytes that nobody published in this time."""
         ...
 
+    def base_ids(self) -> list[str]:
+        """Bases that have anything here, whether or not they still exist elsewhere."""
+        ...
+
     def listing(self, base_id: str) -> Iterable[tuple[str, float]]:
         """Every file below `raw/` as (path, modification time in seconds since the epoch)."""
         ...

@@ -6,7 +6,6 @@ In this order, so that nothing is parked that a later step would send again:
 3. `deleting` rows, and bases, that no job removes
 4. (conversions whose consumer is gone: arrives with conversion)
 5. jobs that were published and never claimed: their message was lost
-6. staged bytes that nobody published
 """
 
 import logging
@@ -21,7 +20,7 @@ from knowledge.db.columns import utc_now
 from knowledge.errors import BaseBusy, KnowledgeError
 from knowledge.ingestion.purge import purge_base
 from knowledge.locks.process import is_dead, this_process
-from knowledge.model.jobs import Job, JobSpec, Recovery
+from knowledge.model.jobs import Job, JobSpec, Recovery, Track
 from knowledge.model.status import INDEXING_INTERRUPTED
 from knowledge.runtime import Runtime
 
@@ -29,7 +28,6 @@ log = logging.getLogger(__name__)
 
 DELETE_GROUP: Final = 500  #: roots of one recovered delete job
 FROZEN_SECONDS: Final = 60.0  #: how long a lease may be over before an owner that still holds the base lock is killed
-STAGED_SECONDS: Final = 3600.0
 MAX_REPUBLISH_SECONDS: Final = 900.0
 
 
@@ -109,6 +107,9 @@ def _kill_frozen(job: Job) -> None:
 
 
 def _unexplained_items(rt: Runtime) -> None:
+    with rt.db.read() as tx:  # looked for without keeping anybody from writing; there is hardly ever something to find
+        if not orphans.leaves_without_job(tx) and not orphans.containers_without_work(tx):
+            return
     with rt.db.write() as tx:
         for base_id, leaves in orphans.leaves_without_job(tx).items():
             parked = status.park(tx, base_id, leaves, INDEXING_INTERRUPTED, {"message": "No job works on this item."})
@@ -120,16 +121,25 @@ def _unexplained_items(rt: Runtime) -> None:
 
 
 def _unfinished_deletes(rt: Runtime) -> None:
+    with rt.db.read() as tx:
+        halfway = bases.deleting(tx)
+        is_needed = bool(orphans.deletes_without_job(tx))
+    if is_needed:
+        _take_up_deletes(rt)
+    for base_id in halfway:
+        try:
+            purge_base(rt, base_id)
+        except KnowledgeError as error:  # the other bases do not depend on it; the next sweep tries again
+            log.warning("base not removed", extra={"base": base_id, "code": error.code, "reason": str(error)})
+
+
+def _take_up_deletes(rt: Runtime) -> None:
     with rt.db.write() as tx:
         for base_id, roots in orphans.deletes_without_job(tx).items():
             shard = bases.shard_of(tx, base_id)
             for start in range(0, len(roots), DELETE_GROUP):
                 jobs.enqueue(tx, JobSpec.delete_subtree(base_id, roots[start : start + DELETE_GROUP]), shard=shard)
             log.warning("unfinished deletes taken up", extra={"base": base_id, "roots": len(roots)})
-    with rt.db.read() as tx:
-        halfway = bases.deleting(tx)
-    for base_id in halfway:
-        purge_base(rt, base_id)
 
 
 def _lost_messages(rt: Runtime) -> None:
@@ -138,24 +148,21 @@ def _lost_messages(rt: Runtime) -> None:
     with rt.db.read() as tx:
         waiting = jobs.published_waiting(tx, now - timedelta(seconds=patience))
     lost = []
+    is_empty: dict[tuple[str, Track], bool] = {}  #: asked once for each queue
     for job in waiting:
         assert job.published_at is not None
         silent = (now - job.published_at).total_seconds()
         doubled = min(patience * 2 ** min(job.publishes - 1, 16), MAX_REPUBLISH_SECONDS)
-        if silent > MAX_REPUBLISH_SECONDS or (silent > doubled and rt.dispatch.is_queue_empty(job)):
+        queue = (job.shard, job.kind.track)
+        if silent > doubled and queue not in is_empty:
+            is_empty[queue] = rt.dispatch.is_queue_empty(job)
+        if silent > MAX_REPUBLISH_SECONDS or (silent > doubled and is_empty[queue]):
             lost.append(job.id)
     if lost:
         with rt.db.write() as tx:
             jobs.clear_published(tx, lost)
         log.warning("unclaimed jobs are sent again", extra={"jobs": len(lost)})
         rt.dispatch.publish_all_due()
-
-
-def _leftover_bytes(rt: Runtime) -> None:
-    with rt.db.read() as tx:
-        known = bases.ids(tx)
-    for base_id in known:
-        rt.files.discard(rt.files.leftovers(base_id, STAGED_SECONDS))
 
 
 def _history(rt: Runtime) -> None:
@@ -170,6 +177,5 @@ _STEPS: Final[tuple[Callable[[Runtime], None], ...]] = (
     _unexplained_items,
     _unfinished_deletes,
     _lost_messages,
-    _leftover_bytes,
     _history,
 )
