@@ -22,7 +22,7 @@ ABANDONED_SECONDS: Final = 3600.0
 def tidy(rt: Runtime) -> bool:
     """One round over all bases. False if another process is at it."""
     with rt.locks.single_flight("tidy") as is_mine:
-        for base_id in rt.files.base_ids() if is_mine else ():
+        for base_id in {*rt.files.base_ids(), *rt.locks.base_ids()} if is_mine else ():
             try:
                 _tidy_base(rt, BaseId(base_id))
             except KnowledgeError as error:  # the other bases do not depend on it
@@ -54,7 +54,7 @@ def _unnamed(rt: Runtime, base_id: BaseId) -> list[str]:
 
 
 def _remove_remains(rt: Runtime, base_id: BaseId) -> None:
-    """A base whose row is gone, and which a late process has written to once more."""
+    """A base whose row is gone, and which a late process has written to, or waited for, once more."""
     with rt.locks.base(base_id):
         with rt.db.read() as tx:
             if base_id in bases.ids(tx):

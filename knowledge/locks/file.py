@@ -4,6 +4,7 @@ The system frees it at the moment its holder dies, however it dies. Lock files l
 removes a base holds its lock meanwhile; they are removed by `forget` alone. The file names its holder, for the waiter's error.
 """
 
+import errno
 import json
 import os
 import re
@@ -15,10 +16,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from knowledge.errors import BaseBusy
+from knowledge.errors import BaseBusy, StorageFailed, StorageFull
 from knowledge.locks.flock import Flocks, Held
 
 _LINE_BYTES: Final = 120
+_FLIGHT: Final = ".flight"  #: ending of files that are no base's lock
 _NAME: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,127}")
 
 
@@ -38,7 +40,7 @@ class FileLocks:
         if base_id in self._mine.now():
             raise RuntimeError(f"the lock of base {base_id} is already held by this thread; it is not re-entrant")
         wait = self._wait_seconds if wait_seconds is None else wait_seconds
-        lock = self._flocks.take(path, wait)
+        lock = self._take(path, wait)
         if lock is None:
             raise BaseBusy(base_id=base_id, waited_seconds=wait, holder=_holder(path))
         self._mine.now().add(base_id)
@@ -51,12 +53,17 @@ class FileLocks:
 
     @contextmanager
     def single_flight(self, name: str) -> Iterator[bool]:
-        lock = self._flocks.take(self._path(f"{name}.flight"), 0)
+        lock = self._take(self._path(name + _FLIGHT), 0)
         try:
             yield lock is not None
         finally:
             if lock is not None:
                 self._flocks.free(lock)
+
+    def base_ids(self) -> list[str]:
+        with suppress(FileNotFoundError):
+            return sorted(entry.name for entry in os.scandir(self._directory) if not entry.name.endswith(_FLIGHT))
+        return []
 
     def forget(self, base_id: str) -> None:
         """See `Locks.forget`. Removed under the lock: a waiter that gets the removed file notices and takes a new one.
@@ -68,6 +75,13 @@ class FileLocks:
         if path.exists():
             with self.base(base_id, wait_seconds=0):
                 path.unlink(missing_ok=True)
+
+    def _take(self, path: Path, wait_seconds: float) -> Held | None:
+        try:
+            return self._flocks.take(path, wait_seconds)
+        except OSError as error:
+            kind = StorageFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else StorageFailed
+            raise kind(file="lock", name=path.name, reason=os.strerror(error.errno or 0)) from error
 
     def _path(self, name: str) -> Path:
         if not _NAME.fullmatch(name):
