@@ -42,8 +42,8 @@ class Heartbeat:
         while not self._stop.is_set():
             try:
                 self._beat(process.runtime())
-            except KnowledgeError as error:
-                log.warning("heartbeat not written", extra={"code": error.code})
+            except Exception as error:  # the thread must live: a worker that falls silent counts as dead
+                log.warning("no heartbeat", extra={"reason": str(error)}, exc_info=not isinstance(error, KnowledgeError))
             self._stop.wait(workers.HEARTBEAT_SECONDS)
 
     def _beat(self, rt: Runtime) -> None:

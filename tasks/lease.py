@@ -62,8 +62,8 @@ class LeaseKeeper:
             log.error("job hangs", extra={"seconds": round(silent)})
             try:
                 settle_stalled(run)
-            except KnowledgeError as error:
-                log.warning("stalled run not settled; its lease runs out", extra={"code": error.code})
+            except Exception as error:  # whatever it is, the process below must end
+                log.warning("stalled run not settled; its lease runs out", extra={"reason": str(error)})
             with self._changed:
                 hangs, self._run = self._run is run, None
             if hangs and process.is_pool_child():
@@ -71,8 +71,8 @@ class LeaseKeeper:
             return
         try:
             run.renew()
-        except KnowledgeError as error:  # the run stops by itself when its time is over
-            log.warning("lease not renewed", extra={"code": error.code})
+        except Exception as error:  # the thread must live: the next renewal may succeed, and so may the next job's
+            log.warning("lease not renewed", extra={"reason": str(error)}, exc_info=not isinstance(error, KnowledgeError))
 
 
 KEEPER = LeaseKeeper()
