@@ -22,6 +22,7 @@ from knowledge.errors import ConfigurationError, DatabaseBusy, InvalidInput, Kno
 Tx = Connection  #: an open transaction; everything in `catalog/` takes one
 
 BUSY_TIMEOUT_SECONDS: Final = 30.0
+CHECKPOINT_PAGES: Final = 4000  #: 16 MB; a checkpoint waits for the disk, and small commits rewrite the same pages
 _READ: Final = "knowledge_read"
 
 
@@ -97,7 +98,12 @@ def _sqlite_engine(url: str, *, pooled: bool, busy_timeout_seconds: float, synch
     @event.listens_for(engine, "connect")
     def _configure(connection: Any, _record: object) -> None:
         connection.isolation_level = None  # we begin transactions ourselves, below
-        for pragma in ("journal_mode=WAL", f"synchronous={synchronous}", "foreign_keys=ON"):
+        for pragma in (
+            "journal_mode=WAL",
+            f"synchronous={synchronous}",
+            "foreign_keys=ON",
+            f"wal_autocheckpoint={CHECKPOINT_PAGES}",
+        ):
             connection.execute(f"PRAGMA {pragma}").fetchall()
 
     @event.listens_for(engine, "begin")

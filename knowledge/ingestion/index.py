@@ -45,10 +45,8 @@ def run(rt: Runtime, run: Run) -> None:
 def _begin(rt: Runtime, run: Run) -> tuple[Item | None, Base | None]:
     with rt.db.write() as tx:
         jobs.require_ours(tx, run.job)
-        before = items.find_wanted(tx, run.job.only_item)
-        if before is None or before.status is ItemStatus.COMPLETED:
-            return None, None
-        return status.begin(tx, before.id, ItemStatus.READING), bases.require_runnable(tx, before.base_id)
+        item = status.begin(tx, run.job.only_item, ItemStatus.READING, unless=ItemStatus.COMPLETED)
+        return item, None if item is None else bases.require_runnable(tx, item.base_id)
 
 
 def _nothing_to_do(rt: Runtime, run: Run) -> None:
