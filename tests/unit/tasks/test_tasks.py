@@ -1,10 +1,11 @@
 """The Celery shells, in process: options, chains, leases, heartbeats."""
 
+import os
 import threading
 from contextlib import suppress
 
 import pytest
-from celery import Celery, _state
+from celery import Celery, _state, current_app
 
 from knowledge.catalog import jobs, workers
 from knowledge.catalog.rows import WORKER
@@ -14,7 +15,7 @@ from knowledge.ingestion.run import Run
 from knowledge.locks.process import this_process
 from knowledge.model.jobs import KINDS, JobStatus, JobType
 from knowledge.model.status import ItemStatus
-from tasks import delete_subtree, index_documents, job, prepare_root, process
+from tasks import delete_subtree, index_documents, job, prepare_root, process, signals
 from tasks.heartbeat import Heartbeat
 from tasks.lease import LeaseKeeper
 from tests.waiting import eventually
@@ -245,3 +246,43 @@ def test_another_workers_row_is_not_removed(working, heartbeat):
         heartbeat.stop()
 
     assert 1 == len(working.service.workers())
+
+
+def test_a_signal_handler_does_not_wait_for_the_transaction_that_it_interrupted(working, heartbeat, monkeypatch):
+    """A stop that comes while the main thread writes: the handler returns, and the jobs are told when the write is done."""
+    (item,) = working.notes(working.base(), "lighthouse")
+    run = working.claim(working.job_of(item))
+    current_app.knowledge_drain_seconds = 60
+    heartbeat.start()
+    eventually(working.service.workers, "a heartbeat")
+    monkeypatch.setattr(signals, "_heartbeat", heartbeat)
+    with working.db.write():
+        signals._drain()
+
+    def told():
+        with working.db.read() as tx:
+            return jobs.standing(tx, run.job).drain_until
+
+    assert eventually(told, "the running job is told of the stop")
+
+
+def test_no_child_is_forked_while_the_heartbeat_talks(working, heartbeat):
+    """The fork waits until the catalogue and the broker have answered; the child holds no lock of a thread it does not have."""
+    talking, answered, order = threading.Event(), threading.Event(), []
+
+    def call(rt):
+        talking.set()
+        answered.wait(5)
+        order.append("answered")
+
+    heartbeat.start()
+    heartbeat.ask(call)
+    talking.wait(5)
+    threading.Timer(0.1, answered.set).start()
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    order.append("forked")
+    os.waitpid(child, 0)
+
+    assert ["answered", "forked"] == order
