@@ -6,7 +6,7 @@ from knowledge.model.jobs import JobStatus, JobType
 from knowledge.model.status import ItemStatus
 from tests.faults.gates import Moment
 from tests.faults.promises import assert_promises
-from tests.fleet import BATCH_TEXTS, paragraphs
+from tests.fleet import BATCH_TEXTS, WORKERS, paragraphs
 from tests.waiting import eventually
 
 SETTINGS = {"KNOWLEDGE_VISIBILITY_TIMEOUT_SECONDS": "5"}
@@ -14,12 +14,18 @@ LONG_SECONDS = 12.0
 
 
 def runs(fleet, job):
-    """How often a job was run, by the log."""
-    return fleet.log("index").count(f"job ran  job={job.id}") + fleet.log("control").count(f"job ran  job={job.id}")
+    """How often a job was run, by the log, which is written a moment after the rows."""
+
+    def count():
+        return sum(fleet.log(name).count(f"job ran  job={job.id}") for name in WORKERS)
+
+    eventually(count, "the log tells of the run")
+    return count()
 
 
 def dropped(fleet, job):
-    return sum(fleet.log(name).count(f"message dropped  job={job.id}") for name in ("index", "control"))
+    """How many messages of a job were dropped, by the log."""
+    return sum(fleet.log(name).count(f"message dropped  job={job.id}") for name in WORKERS)
 
 
 def test_message_doubled_while_its_job_runs(fleet, base):
