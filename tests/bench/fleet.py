@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 BARE_QUEUE: Final = "bare"
 EMBEDDER: Final = "bench/hashing"
-POLL_SECONDS: Final = 0.02
+POLL_SECONDS: Final = 0.05
 _QUIET_SECONDS: Final = 300.0  #: nothing measured here takes as long
 _MODELS: Final = f"""\
 [[embedder]]
