@@ -29,6 +29,6 @@ app = Celery("bare", broker=endpoint(load()), set_as_current=False)
 app.conf.update({name: ours.conf[name] for name in _SAME}, task_default_queue=BARE_QUEUE)
 
 
-@app.task(name="bare.nothing")
+@app.task(name="bare.nothing")  # type: ignore[untyped-decorator]  # Celery has no types
 def nothing(job_id: str) -> None:
     """What a job would be if it had no row, no lease and nothing to do."""

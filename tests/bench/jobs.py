@@ -22,6 +22,7 @@ from tests.bench.fleet import BARE_QUEUE, EMBEDDER, Fleet, fleet, wait_for
 from tests.bench.measured import Measured
 
 SEED: Final = 20_240_918
+SHORT_ROUNDS: Final = 5
 ROUNDS: Final = 3
 NOTES: Final = 1000
 DOCUMENTS: Final = 2000
@@ -36,7 +37,7 @@ def overhead() -> list[Measured]:
     with fleet() as running:
         _warm_up(running)
         jobs, bare = [], []
-        for _ in range(ROUNDS):
+        for _ in range(SHORT_ROUNDS):
             bare.append(_bare_rate(running, NOTES))
             jobs.append(_index_rate(running, inputs, NOTES))
     return [
