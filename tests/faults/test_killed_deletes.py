@@ -44,9 +44,8 @@ def test_delete_killed_again_and_again_still_finishes(fleet, base, filled, gate)
     gate(Moment.REMOVING_ROWS).arm()
     fleet.delete_all(base)
     for _ in range(2):
-        pid = gate(Moment.REMOVING_ROWS).wait()
-        gate(Moment.REMOVING_ROWS).arm()
-        fleet.strike(Blow.KILL_CHILD, pid)
+        fleet.strike(Blow.KILL_CHILD, gate(Moment.REMOVING_ROWS).wait())
+        gate(Moment.REMOVING_ROWS).arm()  # afterwards, because it lets go whoever is held
     gate(Moment.REMOVING_ROWS).wait()
     gate(Moment.REMOVING_ROWS).open()
 
