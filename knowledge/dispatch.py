@@ -6,18 +6,21 @@ cleared and the due tick sends them later: a broker that is down delays work, it
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from celery import Celery
-from kombu.exceptions import OperationalError
+from kombu.exceptions import ChannelError, OperationalError
+from kombu.exceptions import ConnectionError as LostConnection
 from redis.exceptions import RedisError
 
-from knowledge.errors import BrokerUnavailable
+from knowledge.errors import BrokerUnavailable, DatabaseBusy
 from knowledge.model.ids import BaseId
 from knowledge.model.jobs import Job
 from knowledge.topology import EXCHANGE, queue_for, routing_key
 
 log = logging.getLogger(__name__)
+
+_BROKER_ERRORS: Final = (OperationalError, OSError, RedisError, ChannelError, LostConnection)
 
 
 class Ledger(Protocol):
@@ -54,15 +57,24 @@ class Dispatch:
         self._sender = sender
 
     def publish_due(self, base_id: BaseId) -> bool:
-        """Send what this base's window has room for. False if the broker did not take all of it."""
-        jobs = self._ledger.take_due(base_id)
+        """Send what this base's window has room for. False if not all of it was sent; the rest waits in the ledger.
+
+        Never fails a caller whose work is committed already: a busy catalogue is a reason to wait, as a silent broker is.
+        """
+        try:
+            return self._publish(base_id, self._ledger.take_due(base_id))
+        except DatabaseBusy as error:
+            log.warning("catalogue is busy; nothing sent", extra={"base": base_id, "reason": str(error)})
+            return False
+
+    def _publish(self, base_id: BaseId, jobs: Sequence[Job]) -> bool:
         for position, job in enumerate(jobs):
             try:
                 self._sender.send(job)
             except BrokerUnavailable as error:
                 unsent = [job.id for job in jobs[position:]]
-                self._ledger.clear_published(unsent)
                 log.warning("broker does not answer", extra={"base": base_id, "unsent": len(unsent), "reason": str(error)})
+                self._ledger.clear_published(unsent)
                 return False
         return True
 
@@ -106,7 +118,7 @@ class CelerySender:
                 declare=[queue],  # a message to an undeclared queue vanishes silently on Redis
                 ignore_result=True,
             )
-        except (OperationalError, OSError, RedisError) as error:
+        except _BROKER_ERRORS as error:
             raise BrokerUnavailable(str(error)) from error
 
     def broker_run_id(self) -> str | None:
@@ -114,16 +126,15 @@ class CelerySender:
             with self._app().connection_for_write(connect_timeout=2) as connection:
                 client = getattr(connection.default_channel, "client", None)  # Redis and Valkey only
                 return None if client is None else str(client.info("server")["run_id"])
-        except (OperationalError, OSError, RedisError):
+        except _BROKER_ERRORS:
             return None
 
     def queue_length(self, job: Job) -> int:
         try:
             with self._app().connection_for_write() as connection, connection.channel() as channel:
-                bound = queue_for(job)(channel)
-                bound.declare()
-                return int(bound.queue_declare(passive=True).message_count)
-        except (OperationalError, OSError, RedisError) as error:
+                # Declared, not asked for passively: on Redis a queue without messages does not exist.
+                return int(queue_for(job)(channel).queue_declare().message_count)
+        except _BROKER_ERRORS as error:
             raise BrokerUnavailable(str(error)) from error
 
     def answers(self) -> bool:
@@ -131,5 +142,5 @@ class CelerySender:
             with self._app().connection_for_write(connect_timeout=2) as connection:
                 connection.ensure_connection(max_retries=1, interval_start=0.1, interval_step=0.1)
                 return True
-        except (OperationalError, OSError, RedisError):
+        except _BROKER_ERRORS:
             return False

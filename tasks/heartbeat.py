@@ -3,8 +3,9 @@
 import logging
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from queue import Empty, SimpleQueue
 
 from knowledge.catalog import jobs, workers
 from knowledge.errors import KnowledgeError
@@ -14,41 +15,60 @@ from tasks import process
 
 log = logging.getLogger(__name__)
 
+Call = Callable[[Runtime], None]
+
 
 class Heartbeat:
-    """A thread of the main process. No child is forked while it uses the database: the child would inherit its locks."""
+    """A thread of the main process. No child is forked while it talks to catalogue or broker: the child would inherit locks
+    that nobody opens any more, and hang with its first job.
+    """
 
     def __init__(self, name: str, queues: Sequence[str]) -> None:
         self._name = name
         self._queues = list(queues)
         self._stop = threading.Event()
-        self._using_database = threading.Lock()
+        self._asked: SimpleQueue[Call] = SimpleQueue()
+        self._talking = threading.Lock()
         self._thread = threading.Thread(target=self._beat_until_stopped, name="heartbeat", daemon=True)
         os.register_at_fork(
-            before=self._using_database.acquire,
-            after_in_parent=self._using_database.release,
-            after_in_child=self._using_database.release,
+            before=self._talking.acquire,
+            after_in_parent=self._talking.release,
+            after_in_child=self._talking.release,
         )
 
     def start(self) -> None:
         self._thread.start()
 
+    def ask(self, call: Call) -> None:
+        """Have the thread do this now. For signal handlers: they interrupt the main thread anywhere, also inside a transaction,
+        so one that used the catalogue itself would wait for itself.
+        """
+        self._asked.put(call)
+
     def stop(self) -> None:
         self._stop.set()
-        with suppress(KnowledgeError), self._using_database, process.runtime().db.write() as tx:
+        self._asked.put(lambda _: None)
+        with suppress(KnowledgeError), self._talking, process.runtime().db.write() as tx:
             workers.leave(tx, self._name, this_process())
 
     def _beat_until_stopped(self) -> None:
-        while not self._stop.is_set():
+        call: Call = self._beat
+        while True:
+            with self._talking:
+                if self._stop.is_set():
+                    return
+                try:
+                    call(process.runtime())
+                except Exception as error:  # the thread must live: a worker that falls silent counts as dead
+                    log.warning("no heartbeat", extra={"reason": str(error)}, exc_info=not isinstance(error, KnowledgeError))
             try:
-                self._beat(process.runtime())
-            except KnowledgeError as error:
-                log.warning("heartbeat not written", extra={"code": error.code})
-            self._stop.wait(workers.HEARTBEAT_SECONDS)
+                call = self._asked.get(timeout=workers.HEARTBEAT_SECONDS)
+            except Empty:
+                call = self._beat
 
     def _beat(self, rt: Runtime) -> None:
         run_id = rt.dispatch.broker_run_id()
-        with self._using_database, rt.db.write() as tx:
+        with rt.db.write() as tx:
             before = workers.beat(tx, self._name, this_process(), self._queues, run_id)
             if run_id is not None and run_id != before:
                 lost = jobs.clear_all_published(tx)

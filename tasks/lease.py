@@ -23,6 +23,7 @@ class LeaseKeeper:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._run: Run | None = None
+        self._is_idle = False  # the thread waits for a run, not for the time to renew
         self._pid = 0
 
     @contextmanager
@@ -33,7 +34,8 @@ class LeaseKeeper:
                 threading.Thread(target=self._keep, name="lease", daemon=True).start()
                 self._pid = os.getpid()
             self._run = run
-            self._changed.notify()
+            if self._is_idle:  # waking it for each of many short jobs would cost more than they do
+                self._changed.notify()
         try:
             yield
         finally:
@@ -43,13 +45,14 @@ class LeaseKeeper:
     def _keep(self) -> None:
         while True:
             with self._changed:
+                self._is_idle = True
                 self._changed.wait_for(lambda: self._run is not None)
-                run = self._run
-                assert run is not None
-                pause = run.rt.options.lease_seconds / RENEWALS_PER_LEASE
-                self._changed.wait(pause)
-                if self._run is not run:
-                    continue
+                self._is_idle = False
+                assert self._run is not None
+                self._changed.wait(self._run.rt.options.lease_seconds / RENEWALS_PER_LEASE)
+                run = self._run  # perhaps a later one: then this renewal comes early, never late
+            if run is None:
+                continue
             with log_context(job=run.job.id, base=run.job.base_id):
                 self._renew(run)
 
@@ -59,8 +62,8 @@ class LeaseKeeper:
             log.error("job hangs", extra={"seconds": round(silent)})
             try:
                 settle_stalled(run)
-            except KnowledgeError as error:
-                log.warning("stalled run not settled; its lease runs out", extra={"code": error.code})
+            except Exception as error:  # whatever it is, the process below must end
+                log.warning("stalled run not settled; its lease runs out", extra={"reason": str(error)})
             with self._changed:
                 hangs, self._run = self._run is run, None
             if hangs and process.is_pool_child():
@@ -68,8 +71,8 @@ class LeaseKeeper:
             return
         try:
             run.renew()
-        except KnowledgeError as error:  # the run stops by itself when its time is over
-            log.warning("lease not renewed", extra={"code": error.code})
+        except Exception as error:  # the thread must live: the next renewal may succeed, and so may the next job's
+            log.warning("lease not renewed", extra={"reason": str(error)}, exc_info=not isinstance(error, KnowledgeError))
 
 
 KEEPER = LeaseKeeper()

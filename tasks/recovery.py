@@ -4,6 +4,7 @@ from celery import shared_task
 
 from knowledge import topology
 from knowledge.ingestion import recovery
+from knowledge.ingestion import tidy as tidying
 from tasks import process
 
 
@@ -15,3 +16,8 @@ def sweep() -> None:
 @shared_task(name=topology.DUE_TICK, ignore_result=True)
 def due_tick() -> None:
     recovery.tick(process.runtime())
+
+
+@shared_task(name=topology.TIDY, ignore_result=True)
+def tidy() -> None:
+    tidying.tidy(process.runtime())

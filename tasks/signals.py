@@ -2,7 +2,7 @@
 
 import logging
 import os
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import psutil
@@ -15,6 +15,7 @@ from knowledge.db.columns import utc_now
 from knowledge.errors import KnowledgeError
 from knowledge.ingestion import boot, recovery
 from knowledge.locks.process import this_process
+from knowledge.runtime import Runtime
 from tasks import process
 from tasks.heartbeat import Heartbeat
 
@@ -50,14 +51,16 @@ def _started(sender: Any, **_: Any) -> None:
 @signals.worker_shutting_down.connect
 def _drain(**_: Any) -> None:
     """A planned stop: running jobs may finish within the drain time, then park at their next checkpoint."""
-    rt, me = process.runtime(), this_process()
     until = utc_now() + timedelta(seconds=current_app.knowledge_drain_seconds)
+    if _heartbeat is not None:  # else nothing runs yet
+        _heartbeat.ask(lambda rt: _stamp(rt, until))
+
+
+def _stamp(rt: Runtime, until: datetime) -> None:
+    me = this_process()
     children = [child.pid for child in psutil.Process(os.getpid()).children()]
-    try:
-        with rt.db.write() as tx:
-            jobs.stamp_drain(tx, me.host, [me.pid, *children], until)
-    except KnowledgeError as error:
-        log.warning("jobs not told of the stop", extra={"code": error.code})
+    with rt.db.write() as tx:
+        jobs.stamp_drain(tx, me.host, [me.pid, *children], until)
 
 
 @signals.worker_shutdown.connect

@@ -1,4 +1,4 @@
-"""A whole runtime in one process: real catalogue, files, locks and index in a temporary directory; only the broker is a list."""
+"""A whole runtime in one process: real catalogue, files, locks and index in a temporary directory; the broker is a list."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -119,7 +119,9 @@ class House:
         """Whatever waits for a later time is due now."""
         with self.db.write() as tx:
             tx.execute(
-                update(JOB).where(JOB.c.status == JobStatus.PENDING, JOB.c.scheduled_at > utc_now()).values(scheduled_at=utc_now())
+                update(JOB)
+                .where(JOB.c.status == JobStatus.PENDING, JOB.c.scheduled_at > utc_now())
+                .values(scheduled_at=utc_now())
             )
 
     def age(self, job_id: JobId, **columns: float) -> None:

@@ -30,7 +30,7 @@ from knowledge.errors import BundleUnreadable, GroupNotFound, KnowledgeError, Mo
 from knowledge.files.paths import folded, guard
 from knowledge.files.store import Staged
 from knowledge.ingestion.placing import placing
-from knowledge.ingestion.purge import purge_orphan
+from knowledge.ingestion.purge import purge_remains
 from knowledge.model.documents import Vector
 from knowledge.model.ids import ItemId, new_item_id
 from knowledge.model.inputs import MAX_NOTE_CHARACTERS, BaseInput, NonBlank
@@ -158,7 +158,7 @@ def _undo(rt: Runtime, made: Base) -> None:
     except KnowledgeError as error:
         log.warning("half-imported base left", extra={"base": made.id, "code": error.code})
     with suppress(KnowledgeError):
-        purge_orphan(rt, made.id)  # if somebody else deleted it, bytes may have come after
+        purge_remains(rt, made.id)  # if somebody else deleted it, bytes may have come after
 
 
 def _verdict(rt: Runtime, bundle: Bundle, vectors: Mapping[str, Vector] | Literal["unusable"] | None) -> str | None:

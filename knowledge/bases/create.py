@@ -23,7 +23,7 @@ def create_base(rt: Runtime, wanted: BaseInput) -> Base:
     try:
         with rt.locks.base(base.id):
             rt.indexes.create(base.id, base.dimensions)
-    except KnowledgeError:
+    except BaseException:
         _undo(rt, base)
         raise
     return base

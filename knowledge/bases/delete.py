@@ -13,6 +13,8 @@ _POLL_SECONDS: Final = 0.2
 
 def delete_base(rt: Runtime, base_id: BaseId) -> None:
     """See `KnowledgeService.delete_base`."""
+    with rt.db.read() as tx:
+        bases.get(tx, base_id, include_deleting=True)  # no lock is made for a base that is not there
     with rt.locks.base(base_id), rt.db.write(durable=True) as tx:
         bases.get(tx, base_id, include_deleting=True)
         bases.mark_deleting(tx, base_id)

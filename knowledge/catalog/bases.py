@@ -136,16 +136,6 @@ def named(tx: Tx, name: str) -> list[BaseId]:
     return list(tx.scalars(select(BASE.c.id).where(BASE.c.name == name, BASE.c.deleting_at.is_(None))))
 
 
-def not_tidied_since(tx: Tx, before: datetime) -> list[BaseId]:
-    """Bases whose files were last compared with their rows before this, or never."""
-    due = or_(BASE.c.tidied_at.is_(None), BASE.c.tidied_at < before)
-    return list(tx.scalars(select(BASE.c.id).where(BASE.c.deleting_at.is_(None), due)))
-
-
-def tidied(tx: Tx, base_id: BaseId) -> None:
-    tx.execute(update(BASE).where(BASE.c.id == base_id).values(tidied_at=utc_now()))
-
-
 def fail(tx: Tx, base_id: BaseId, code: str, *, embedder: str | None, dimensions: int | None) -> None:
     """From now on the base can be listed, deleted and restored, and nothing else; it says which embedder it would need."""
     tx.execute(

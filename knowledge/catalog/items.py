@@ -153,12 +153,10 @@ def roots(tx: Tx, base_id: BaseId) -> list[Item]:
     return [view(row) for row in rows]
 
 
-def unnamed(tx: Tx, base_id: BaseId, paths: Collection[str]) -> list[str]:
-    """Which of these paths below raw/ no row names."""
-    named: set[str] = set()
-    for column in (ITEM.c.relative_path, ITEM.c.indexed_path):
-        named.update(tx.scalars(select(column).where(ITEM.c.base_id == base_id, column.in_(id_set(paths)))))
-    return [path for path in paths if path not in named]
+def stored_paths(tx: Tx, base_id: BaseId) -> set[str]:
+    """Every path below raw/ that a row of this base names, `deleting` ones included."""
+    rows = tx.execute(select(ITEM.c.relative_path, ITEM.c.indexed_path).where(ITEM.c.base_id == base_id))
+    return {path for row in rows for path in row if path}
 
 
 def set_path(tx: Tx, item_id: ItemId, relative_path: str) -> Item:

@@ -90,8 +90,6 @@ class KnowledgeBase(_Row, table=True):
     fail_on_empty: bool = False
     shard: str = "main"
     deleting_at: datetime | None = _instant(nullable=True)
-    tidied_at: datetime | None = _instant(nullable=True)
-    """When its files were last compared with its rows."""
     created_at: datetime = _instant()
     updated_at: datetime = _instant()
 

@@ -46,12 +46,16 @@ _CONTAINER: Final = select(
 ).where(ITEM.c.base_id == bindparam("base_id"), ITEM.c.id == bindparam("item_id"))
 
 
-def begin(tx: Tx, item_id: ItemId, status: ItemStatus) -> Item | None:
-    """Set an active status and clear the error; None if the item is gone, `deleting`, or its base is being deleted."""
+def begin(tx: Tx, item_id: ItemId, status: ItemStatus, *, unless: ItemStatus | None = None) -> Item | None:
+    """Set an active status and clear the error; None if the item is gone, `deleting`, or its base is being deleted.
+
+    Args:
+        unless: an item in this status is left alone, and None is returned.
+    """
     if status not in ACTIVE:
         raise ValueError(f"{status} is not an active status")
     item = find_wanted(tx, item_id)
-    if item is None:
+    if item is None or item.status is unless:
         return None
     begun = view(tx.execute(_ONE_AND_READ, {"item_id": item_id, **_values(status)}).one())
     if item.status not in ACTIVE:

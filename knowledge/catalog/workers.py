@@ -19,7 +19,11 @@ _FORGET_AFTER: Final = timedelta(days=1)
 
 
 def beat(tx: Tx, name: str, owner: Owner, queues: Sequence[str], broker_run_id: str | None) -> str | None:
-    """Say that this worker lives. Returns the broker run id it had said before."""
+    """Say that this worker lives. Returns the broker run id it had said before.
+
+    Args:
+        broker_run_id: None if the broker does not answer; the one said before is kept, so that its return is no new start.
+    """
     before: str | None = tx.scalar(select(WORKER.c.broker_run_id).where(WORKER.c.name == name))
     upsert(
         tx,
@@ -31,7 +35,7 @@ def beat(tx: Tx, name: str, owner: Owner, queues: Sequence[str], broker_run_id: 
             "pid": owner.pid,
             "started": owner.started,
             "queues": list(queues),
-            "broker_run_id": broker_run_id,
+            "broker_run_id": broker_run_id or before,
             "heartbeat_at": utc_now(),
         },
     )

@@ -22,7 +22,7 @@ from knowledge.errors import ConfigurationError, DatabaseBusy, InvalidInput, Kno
 Tx = Connection  #: an open transaction; everything in `catalog/` takes one
 
 BUSY_TIMEOUT_SECONDS: Final = 30.0
-_READ: Final = "knowledge_read"
+CHECKPOINT_PAGES: Final = 4000  #: 16 MB; a checkpoint waits for the disk, and small commits rewrite the same pages
 
 
 class Database:
@@ -45,8 +45,7 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Tx]:
         """A consistent view; never waits for writers."""
-        engine = self._engine("NORMAL")
-        with _translated(), engine.connect().execution_options(**{_READ: True}) as connection, connection.begin():
+        with _begun(self._engine("NORMAL"), "BEGIN") as connection:
             yield connection
 
     @contextmanager
@@ -59,7 +58,7 @@ class Database:
         Raises:
             DatabaseBusy, StorageFull, StorageFailed.
         """
-        with _translated(), self._engine("FULL" if durable else "NORMAL").connect() as connection, connection.begin():
+        with _begun(self._engine("FULL" if durable else "NORMAL"), "BEGIN IMMEDIATE") as connection:
             yield connection
 
     def dispose(self) -> None:
@@ -96,15 +95,24 @@ def _sqlite_engine(url: str, *, pooled: bool, busy_timeout_seconds: float, synch
 
     @event.listens_for(engine, "connect")
     def _configure(connection: Any, _record: object) -> None:
-        connection.isolation_level = None  # we begin transactions ourselves, below
-        for pragma in ("journal_mode=WAL", f"synchronous={synchronous}", "foreign_keys=ON"):
+        connection.isolation_level = None  # we begin transactions ourselves, see `_begun`
+        for pragma in (
+            "journal_mode=WAL",
+            f"synchronous={synchronous}",
+            "foreign_keys=ON",
+            f"wal_autocheckpoint={CHECKPOINT_PAGES}",
+        ):
             connection.execute(f"PRAGMA {pragma}").fetchall()
 
-    @event.listens_for(engine, "begin")
-    def _begin(connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN" if connection.get_execution_options().get(_READ) else "BEGIN IMMEDIATE")
-
     return engine
+
+
+@contextmanager
+def _begun(engine: Engine, begin: str) -> Iterator[Tx]:
+    """A transaction begun by this statement. Not by a listener to the engine: then every statement would look for listeners."""
+    with _translated(), engine.connect() as connection, connection.begin():
+        connection.exec_driver_sql(begin)
+        yield connection
 
 
 @contextmanager

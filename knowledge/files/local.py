@@ -21,7 +21,7 @@ from typing import IO, Final, NoReturn
 
 from knowledge import clock
 from knowledge.errors import PathNotFound, PathUnreadable, SourceMissing, StorageFailed, StorageFull, UnsafePath
-from knowledge.files.paths import RESERVED, guard, guard_base, is_base_id
+from knowledge.files.paths import RESERVED, guard, guard_base
 from knowledge.files.store import Staged
 
 CHUNK_BYTES: Final = 1 << 20
@@ -36,7 +36,8 @@ class LocalRawFiles:
     """Implements `RawFiles` below one directory, which is made when it is first needed."""
 
     def __init__(self, root: Path) -> None:
-        self._bases = root.absolute() / "bases"
+        self._root = root.absolute()
+        self._bases = self._root / "bases"
 
     def stage_file(self, base_id: str, source: Path) -> Staged:
         """See `RawFiles.stage_file`. A file that changes meanwhile is refused: its copy would be of no moment that ever was."""
@@ -113,8 +114,11 @@ class LocalRawFiles:
         yield self._base(base_id) / "raw" / path
 
     def holds(self, path: Path) -> bool:
-        """See `RawFiles.holds`. Links are not resolved: a scan does not follow them either."""
-        return path.absolute().is_relative_to(self._bases)
+        """See `RawFiles.holds`. The whole directory counts: a live database that is opened and closed loses its locks.
+
+        Links are not resolved: a scan does not follow them either.
+        """
+        return path.absolute().is_relative_to(self._root)
 
     def path(self, base_id: str, path: str) -> Path:
         return self._base(base_id) / "raw" / guard(path)
@@ -151,10 +155,6 @@ class LocalRawFiles:
             finally:
                 os.close(folder)
 
-    def base_ids(self) -> list[str]:
-        with _storage():
-            return sorted(entry.name for entry in _entries(self._bases) if is_base_id(entry.name))
-
     def leftovers(self, base_id: str, older_than_seconds: float) -> list[Staged]:
         staging = self._base(base_id) / "staging"
         limit = clock.seconds() - older_than_seconds
@@ -166,6 +166,11 @@ class LocalRawFiles:
                     if _TOKEN.fullmatch(entry.name) and state.st_mtime <= limit:
                         found.append(Staged(base_id=base_id, token=entry.name, size=state.st_size))
         return found
+
+    def base_ids(self) -> list[str]:
+        """See `RawFiles.base_ids`. What lies there under a name that no base could have is not ours."""
+        with _storage():
+            return sorted(entry.name for entry in _entries(self._bases) if _is_base(entry))
 
     def listing(self, base_id: str) -> Iterator[tuple[str, float]]:
         """See `RawFiles.listing`. Lazy; folders are not listed, links are listed and not followed."""
@@ -309,6 +314,14 @@ def _entry(name: str, folder: int) -> os.stat_result | None:
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return None
+
+
+def _is_base(entry: os.DirEntry[str]) -> bool:
+    try:
+        guard_base(entry.name)
+    except UnsafePath:
+        return False
+    return entry.is_dir(follow_symlinks=False)
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:

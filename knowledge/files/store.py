@@ -71,12 +71,12 @@ class RawFiles(Protocol):
         """Remove everything of a base, its index included; absent is fine."""
         ...
 
-    def base_ids(self) -> list[str]:
-        """Every base that has something here."""
-        ...
-
     def leftovers(self, base_id: str, older_than_seconds: float) -> list[Staged]:
         """Staged bytes that nobody published in this time."""
+        ...
+
+    def base_ids(self) -> list[str]:
+        """Bases that have anything here, whether or not they still exist elsewhere."""
         ...
 
     def listing(self, base_id: str) -> Iterable[tuple[str, float]]:

@@ -7,6 +7,9 @@ capture.py    write the snapshot of a note
 delete.py     hide subtrees now; job: remove them
 purge.py      physical removal under the base lock
 recovery.py   the sweep: settle lost runs, park what nobody does, send again what got lost
+tidy.py       hourly: bytes that no row names
+placing.py    bytes that go into raw/ with their rows, or not at all
+origin.py     where a directory is, to the byte
 run.py        one run of a job: checkpoints, and how it ends
 claims.py     from a message's job id to a run
 window.py     the ledger as dispatch sees it

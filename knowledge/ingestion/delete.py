@@ -34,6 +34,8 @@ def delete_items(rt: Runtime, base_id: BaseId, item_ids: Sequence[ItemId]) -> De
     Raises:
         BaseNotFound, ItemNotFound, ItemNotInBase: nothing has changed. BaseBusy, DatabaseBusy.
     """
+    with rt.db.read() as tx:
+        bases.get(tx, base_id)  # no lock is made for a base that is not there
     with rt.locks.base(base_id), rt.db.write(durable=True) as tx:
         base = bases.get(tx, base_id)
         roots = tree.outermost(tx, base_id, item_ids)

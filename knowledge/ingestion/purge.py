@@ -59,8 +59,8 @@ def purge_base(rt: Runtime, base_id: BaseId) -> None:
         rt.locks.forget(base_id)
 
 
-def purge_orphan(rt: Runtime, base_id: BaseId) -> bool:
-    """Remove the directory of a base that has no row: bytes that came while the base was deleted. False if it has one."""
+def purge_remains(rt: Runtime, base_id: BaseId) -> bool:
+    """Remove what a late process wrote of a base whose row is gone. False if there is a row."""
     with rt.locks.base(base_id):
         with rt.db.read() as tx:
             if base_id in bases.ids(tx):

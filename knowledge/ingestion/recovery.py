@@ -6,7 +6,6 @@ In this order, so that nothing is parked that a later step would send again:
 3. `deleting` rows, and bases, that no job removes
 4. (conversions whose consumer is gone: arrives with conversion)
 5. jobs that were published and never claimed: their message was lost
-6. bytes that no row names: staged ones that nobody published, and files below raw/
 """
 
 import logging
@@ -15,18 +14,15 @@ import signal
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 from functools import partial
-from itertools import islice
 from typing import Final
 
-from knowledge import clock
-from knowledge.catalog import bases, items, jobs, orphans, requests, status, workers
+from knowledge.catalog import bases, jobs, orphans, requests, status, workers
 from knowledge.db.columns import utc_now
 from knowledge.errors import BaseBusy, KnowledgeError
-from knowledge.files.paths import is_allowed
-from knowledge.ingestion.purge import purge_base, purge_orphan
+from knowledge.ingestion.purge import purge_base
 from knowledge.locks.process import is_dead, this_process
 from knowledge.model.ids import BaseId
-from knowledge.model.jobs import Job, JobSpec, Recovery
+from knowledge.model.jobs import Job, JobSpec, Recovery, Track
 from knowledge.model.status import INDEXING_INTERRUPTED
 from knowledge.runtime import Runtime
 
@@ -34,7 +30,6 @@ log = logging.getLogger(__name__)
 
 DELETE_GROUP: Final = 500  #: roots of one recovered delete job
 FROZEN_SECONDS: Final = 60.0  #: how long a lease may be over before an owner that still holds the base lock is killed
-STAGED_SECONDS: Final = 3600.0
 MAX_REPUBLISH_SECONDS: Final = 900.0
 
 
@@ -114,6 +109,9 @@ def _kill_frozen(job: Job) -> None:
 
 
 def _unexplained_items(rt: Runtime) -> None:
+    with rt.db.read() as tx:  # looked for without keeping anybody from writing; there is hardly ever something to find
+        if not orphans.leaves_without_job(tx) and not orphans.containers_without_work(tx):
+            return
     with rt.db.write() as tx:
         for base_id, leaves in orphans.leaves_without_job(tx).items():
             parked = status.park(tx, base_id, leaves, INDEXING_INTERRUPTED, {"message": "No job works on this item."})
@@ -147,48 +145,21 @@ def _lost_messages(rt: Runtime) -> None:
     with rt.db.read() as tx:
         waiting = jobs.published_waiting(tx, now - timedelta(seconds=patience))
     lost = []
+    is_empty: dict[tuple[str, Track], bool] = {}  #: asked once for each queue
     for job in waiting:
         assert job.published_at is not None
         silent = (now - job.published_at).total_seconds()
         doubled = min(patience * 2 ** min(job.publishes - 1, 16), MAX_REPUBLISH_SECONDS)
-        if silent > MAX_REPUBLISH_SECONDS or (silent > doubled and rt.dispatch.is_queue_empty(job)):
+        queue = (job.shard, job.kind.track)
+        if silent > doubled and queue not in is_empty:
+            is_empty[queue] = rt.dispatch.is_queue_empty(job)
+        if silent > MAX_REPUBLISH_SECONDS or (silent > doubled and is_empty[queue]):
             lost.append(job.id)
     if lost:
         with rt.db.write() as tx:
             jobs.clear_published(tx, lost)
         log.warning("unclaimed jobs are sent again", extra={"jobs": len(lost)})
         rt.dispatch.publish_all_due()
-
-
-def _leftover_bytes(rt: Runtime) -> None:
-    with rt.db.read() as tx:
-        known = bases.ids(tx)
-    _each(known, lambda base_id: rt.files.discard(rt.files.leftovers(base_id, STAGED_SECONDS)))
-    _each(sorted(set(rt.files.base_ids()) - set(known)), lambda base_id: purge_orphan(rt, BaseId(base_id)))
-
-
-def _unnamed_files(rt: Runtime) -> None:
-    """Files below raw/ that no row names, once an hour and base: what a crash between a rename and a commit leaves."""
-    now = utc_now()
-    with rt.db.read() as tx:
-        due = bases.not_tidied_since(tx, now - timedelta(seconds=STAGED_SECONDS))
-    _each(due, partial(_tidy, rt))
-
-
-def _tidy(rt: Runtime, base_id: BaseId) -> None:
-    old = clock.seconds() - STAGED_SECONDS
-    listed = (path for path, changed in rt.files.listing(base_id) if changed <= old and is_allowed(path))
-    while batch := list(islice(listed, 1000)):
-        with rt.db.read() as tx:
-            suspects = items.unnamed(tx, base_id, batch)
-        if suspects:
-            with rt.locks.base(base_id):
-                with rt.db.read() as tx:
-                    unnamed = items.unnamed(tx, base_id, suspects)
-                rt.files.remove(base_id, unnamed)
-            log.warning("files that no row names removed", extra={"base": base_id, "files": len(unnamed)})
-    with rt.db.write() as tx:
-        bases.tidied(tx, base_id)
 
 
 def _each(base_ids: Iterable[str], step: Callable[[BaseId], object]) -> None:
@@ -215,7 +186,5 @@ _STEPS: Final[tuple[Callable[[Runtime], None], ...]] = (
     _unexplained_items,
     _unfinished_deletes,
     _lost_messages,
-    _leftover_bytes,
-    _unnamed_files,
     _history,
 )

@@ -4,6 +4,7 @@ The system frees it at the moment its holder dies, however it dies. Lock files l
 removes a base holds its lock meanwhile; they are removed by `forget` alone. The file names its holder, for the waiter's error.
 """
 
+import errno
 import json
 import os
 import re
@@ -13,19 +14,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from knowledge.errors import BaseBusy
+from knowledge.errors import BaseBusy, StorageFailed, StorageFull
+from knowledge.locks.flock import Flocks, Held
 
-if TYPE_CHECKING:
-    from filelock import FileLock
-
-POLL_SECONDS: Final = 0.01  #: how soon a waiter notices that the lock is free
-BRISK_POLL_SECONDS: Final = (
-    0.0005  #: the same at first: a commit takes milliseconds, so sleeping longer would be most of the wait
-)
-BRISK_SECONDS: Final = 0.1
 _LINE_BYTES: Final = 120
+_FLIGHT: Final = ".flight"  #: ending of files that are no base's lock
 _NAME: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,127}")
 
 
@@ -35,7 +30,8 @@ class FileLocks:
     def __init__(self, directory: Path, wait_seconds: float) -> None:
         self._directory = directory
         self._wait_seconds = wait_seconds
-        self._mine = _Held()
+        self._flocks = Flocks()
+        self._mine = _Mine()
 
     @contextmanager
     def base(self, base_id: str, *, wait_seconds: float | None = None) -> Iterator[None]:
@@ -49,20 +45,25 @@ class FileLocks:
             raise BaseBusy(base_id=base_id, waited_seconds=wait, holder=_holder(path))
         self._mine.now().add(base_id)
         try:
-            _sign(path)
+            _sign(lock)
             yield
         finally:
             self._mine.now().discard(base_id)
-            lock.release()
+            self._flocks.free(lock)
 
     @contextmanager
     def single_flight(self, name: str) -> Iterator[bool]:
-        lock = self._take(self._path(f"{name}.flight"), 0)
+        lock = self._take(self._path(name + _FLIGHT), 0)
         try:
             yield lock is not None
         finally:
             if lock is not None:
-                lock.release()
+                self._flocks.free(lock)
+
+    def base_ids(self) -> list[str]:
+        with suppress(FileNotFoundError):
+            return sorted(entry.name for entry in os.scandir(self._directory) if not entry.name.endswith(_FLIGHT))
+        return []
 
     def forget(self, base_id: str) -> None:
         """See `Locks.forget`. Removed under the lock: a waiter that gets the removed file notices and takes a new one.
@@ -75,26 +76,20 @@ class FileLocks:
             with self.base(base_id, wait_seconds=0):
                 path.unlink(missing_ok=True)
 
+    def _take(self, path: Path, wait_seconds: float) -> Held | None:
+        try:
+            return self._flocks.take(path, wait_seconds)
+        except OSError as error:
+            kind = StorageFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else StorageFailed
+            raise kind(file="lock", name=path.name, reason=os.strerror(error.errno or 0)) from error
+
     def _path(self, name: str) -> Path:
         if not _NAME.fullmatch(name):
             raise ValueError(f"{name!r} cannot name a lock")
         return self._directory / name
 
-    def _take(self, path: Path, wait_seconds: float) -> "FileLock | None":
-        from filelock import FileLock, Timeout
 
-        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # A fresh object each time: filelock's own are re-entrant, which would let two threads in.
-        lock = FileLock(path, mode=0o600, thread_local=False, is_singleton=False)
-        brisk = min(max(0.0, wait_seconds), BRISK_SECONDS)
-        for seconds, poll_seconds in ((brisk, BRISK_POLL_SECONDS), (wait_seconds - brisk, POLL_SECONDS)):
-            with suppress(Timeout):
-                lock.acquire(timeout=max(0.0, seconds), poll_interval=poll_seconds)
-                return lock
-        return None
-
-
-class _Held(threading.local):
+class _Mine(threading.local):
     """The bases that this thread of this process holds; a forked child starts with none, since locks stay with the parent."""
 
     def __init__(self) -> None:
@@ -107,18 +102,14 @@ class _Held(threading.local):
         return self._names
 
 
-def _sign(path: Path) -> None:
+def _sign(lock: Held) -> None:
     """Say in the lock file who holds it. Only for people, so it may fail, and the holder before may still be named.
 
     Padded and written over, not truncated: some file systems write a truncated file to disk when it is closed.
     """
     line = json.dumps({"pid": os.getpid(), "since": round(time.time(), 3), "process_started": _started(os.getpid())})
     with suppress(OSError):
-        descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            os.pwrite(descriptor, line.ljust(_LINE_BYTES).encode(), 0)
-        finally:
-            os.close(descriptor)
+        os.pwrite(lock.descriptor, line.ljust(_LINE_BYTES).encode(), 0)
 
 
 def _holder(path: Path) -> dict[str, Any] | None:

@@ -12,12 +12,16 @@ class Locks(Protocol):
             wait_seconds: None means the configured wait; 0 means do not wait.
 
         Raises:
-            BaseBusy: another holder did not let go in time.
+            BaseBusy: another holder did not let go in time. StorageFull, StorageFailed: no lock file can be made.
         """
         ...
 
     def single_flight(self, name: str) -> AbstractContextManager[bool]:
         """True inside if this process is the only one doing `name`; False, without waiting, if another is."""
+        ...
+
+    def base_ids(self) -> list[str]:
+        """Bases whose lock has left something behind, whether or not they still exist."""
         ...
 
     def forget(self, base_id: str) -> None:

@@ -12,6 +12,9 @@ MAX_SOURCE_CHARACTERS = 200  #: of a note: what lists show; a text without line 
 
 NonBlank = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
+Shard = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
+"""One word of a routing key: a dot or a wildcard would reach other queues."""
+
 
 class _Input(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -32,7 +35,7 @@ class BaseInput(_Input):
     threshold: float | None = Field(default=None, ge=0, le=1)
     document_count: int | None = Field(default=None, gt=0)
     fail_on_empty: bool = False
-    shard: NonBlank = "main"
+    shard: Shard = "main"
 
     @model_validator(mode="after")
     def _consistent(self) -> "BaseInput":

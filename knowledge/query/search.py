@@ -10,13 +10,13 @@ from typing import Final
 
 from knowledge.catalog import bases, items, tree
 from knowledge.errors import DimensionMismatch, EmptyQuery, InvalidInput
-from knowledge.model.documents import EmbedderSpec
+from knowledge.model.documents import EmbedderSpec, Vector
 from knowledge.model.ids import BaseId, ItemId
 from knowledge.model.results import ScoreKind, SearchAnswer, SearchHit
 from knowledge.model.views import Base, Item
 from knowledge.pipeline.indexing.analyser import terms
 from knowledge.pipeline.indexing.tokens import estimate_tokens
-from knowledge.pipeline.vectorstore.port import LaneHit, StoredUnit
+from knowledge.pipeline.vectorstore.port import IndexStore, LaneHit, StoredUnit
 from knowledge.query.fusion import fuse
 from knowledge.runtime import Runtime
 
@@ -25,6 +25,8 @@ MAX_HITS: Final = 200
 OVERFETCH: Final = 5  #: candidates per wanted hit, so that hidden ones can be left out
 MAX_CANDIDATES: Final = 200
 LANE_DEPTH: Final = 5  #: rows each lane fetches per candidate
+DEEPER: Final = 8  #: times as many candidates at each further look
+DEEPEST: Final = 10_000  #: candidates; beyond them an answer may be short
 MAX_QUERY_CHARACTERS: Final = 10_000
 
 
@@ -45,30 +47,38 @@ def _search(rt: Runtime, base_id: BaseId, query: str, limit: int | None) -> Sear
         base = bases.require_runnable(tx, base_id)
     if not terms(query):
         raise EmptyQuery
-    wanted = limit or base.document_count or DEFAULT_HITS
-    candidates = _candidates(rt, base, query, min(wanted * OVERFETCH, max(MAX_CANDIDATES, wanted)))
-    passages = rt.index(base).fetch([hit.unit_id for hit in candidates])
+    hits = _visible_hits(rt, base, query, limit or base.document_count or DEFAULT_HITS)
     with rt.db.read() as tx:
-        shown = items.visible(tx, base_id, {hit.item_id for hit in candidates})
         pending, stale = tree.unfinished_leaves(tx, base_id)
-    hits = [
-        _hit(rank, hit, passages[hit.unit_id], shown[hit.item_id])
-        for rank, hit in enumerate(
-            [hit for hit in candidates if hit.item_id in shown and hit.unit_id in passages][:wanted], start=1
-        )
-    ]
     return SearchAnswer(hits, base.mode, pending, stale)
 
 
-def _candidates(rt: Runtime, base: Base, query: str, count: int) -> Sequence[LaneHit]:
+def _visible_hits(rt: Runtime, base: Base, query: str, wanted: int) -> list[SearchHit]:
+    """The best `wanted` hits of visible items; looks deeper while those on top belong to items that are being deleted."""
     index = rt.index(base)
+    vector = _vector(rt, base, query)
+    count = min(wanted * OVERFETCH, max(MAX_CANDIDATES, wanted))
+    while True:
+        candidates = _candidates(index, query, vector, count)
+        passages = index.fetch([hit.unit_id for hit in candidates])
+        with rt.db.read() as tx:
+            shown = items.visible(tx, base.id, {hit.item_id for hit in candidates})
+        found = [hit for hit in candidates if hit.item_id in shown and hit.unit_id in passages]
+        if len(found) >= wanted or len(candidates) < count or count >= DEEPEST:
+            ranked = enumerate(found[:wanted], start=1)
+            return [_hit(rank, hit, passages[hit.unit_id], shown[hit.item_id]) for rank, hit in ranked]
+        count *= DEEPER
+
+
+def _vector(rt: Runtime, base: Base, query: str) -> Vector | None:
+    embedder = rt.embedder(base)
+    return embedder.embed_query(query) if embedder is not None and _may_know(embedder.spec, query) else None
+
+
+def _candidates(index: IndexStore, query: str, vector: Vector | None, count: int) -> Sequence[LaneHit]:
     depth = count * LANE_DEPTH
     lexical = index.lexical(query, depth)
-    embedder = rt.embedder(base)
-    if embedder is None or not _may_know(embedder.spec, query):
-        return lexical[:count]
-    nearest = index.nearest(embedder.embed_query(query), depth)
-    return fuse([nearest, lexical])[:count]
+    return lexical[:count] if vector is None else fuse([index.nearest(vector, depth), lexical])[:count]
 
 
 def _may_know(spec: EmbedderSpec, query: str) -> bool:

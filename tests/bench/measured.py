@@ -1,6 +1,5 @@
 """What a bench found, next to what it must find."""
 
-import operator
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -16,7 +15,7 @@ class Measured:
 
     @property
     def ok(self) -> bool:
-        return operator.ge(self.value, self.required)
+        return self.value >= self.required
 
     def __str__(self) -> str:
         verdict = "ok  " if self.ok else "MISS"

@@ -102,3 +102,14 @@ class LocksContract:
         """Only an unused lock may go."""
         with locks.base(BASE), pytest.raises(BaseBusy):
             others.forget(BASE)
+
+    def test_bases_with_a_lock_are_listed_until_it_is_forgotten(self, locks):
+        """What a lock leaves behind can be found without knowing its base; single flights are no bases."""
+        before = locks.base_ids()
+        with locks.base(BASE), locks.single_flight("recovery"):
+            pass
+        after = locks.base_ids()
+        locks.forget(BASE)
+
+        assert [] == before == locks.base_ids()
+        assert after in ([], [BASE])

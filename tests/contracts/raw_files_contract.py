@@ -178,3 +178,12 @@ class RawFilesContract:
 
         assert {"a.txt", "b/c/d.txt"} == set(listed)
         assert all(changed > 1_600_000_000 for changed in listed.values())
+
+    def test_bases_that_have_anything_are_listed(self, files):
+        """Whatever is stored can be found again without knowing whose it is."""
+        before = files.base_ids()
+        self.put(files, "a.md")
+        after = files.base_ids()
+        files.remove_base(BASE)
+
+        assert ([], [BASE], []) == (before, after, files.base_ids())

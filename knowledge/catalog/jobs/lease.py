@@ -10,7 +10,7 @@ from typing import Any, Final
 from sqlalchemy import Row, bindparam, select, update
 
 from knowledge.catalog.jobs.conditions import OURS, RUNNING, as_ours, views
-from knowledge.catalog.jobs.window import first_due, flying, has_room
+from knowledge.catalog.jobs.window import HAS_ROOM, NEXT_ID, has_room
 from knowledge.catalog.rows import JOB
 from knowledge.db.columns import utc_now
 from knowledge.db.engine import Tx
@@ -19,9 +19,18 @@ from knowledge.model.ids import JobId
 from knowledge.model.jobs import ACTIVE_JOB, Job, JobStatus, Owner
 
 _ROW: Final = select(JOB).where(JOB.c.id == bindparam("job_id"))
-_DRAIN: Final = select(JOB.c.drain_until).where(JOB.c.id == bindparam("job_id"))
 _STANDING: Final = select(JOB.c.run_token, JOB.c.cancel_requested_at, JOB.c.drain_until).where(JOB.c.id == bindparam("job_id"))
 _START: Final = update(JOB).where(JOB.c.id == bindparam("job_id")).returning(JOB)
+_START_NEXT: Final = (
+    update(JOB)
+    .where(
+        JOB.c.id == NEXT_ID,
+        JOB.c.type == bindparam("of_type"),
+        HAS_ROOM,
+        select(JOB.c.drain_until).where(JOB.c.id == bindparam("last_job")).correlate(None).scalar_subquery().is_(None),
+    )
+    .returning(JOB)
+)
 _RENEW: Final = update(JOB).where(OURS)
 
 
@@ -58,34 +67,32 @@ def claim_next(tx: Tx, job: Job, owner: Owner, lease_seconds: float, window: int
     Nothing if the worker was told to stop while `job` ran: the new row would not carry the stop's deadline.
     """
     now = utc_now()
-    if tx.scalar(_DRAIN, {"job_id": job.id}) is not None:
-        return None
-    if flying(tx, job.base_id, job.kind.track) >= window:
-        return None
-    row = next(iter(first_due(tx, job.base_id, job.kind.track, now, 1)), None)
-    if row is None or row.type is not job.type:
-        return None
-    return _start(tx, row, owner, lease_seconds, now)
+    asked = {"of_base": job.base_id, "of_track": job.kind.track, "by": now, "window": window}
+    row = tx.execute(
+        _START_NEXT,
+        {**asked, "last_job": job.id, "of_type": job.type, **_running(owner, lease_seconds, now), "published_at": now},
+    ).one_or_none()
+    return None if row is None else views(tx, [row])[0]
 
 
 def _start(tx: Tx, row: Row[Any], owner: Owner, lease_seconds: float, now: datetime) -> Job:
-    started = tx.execute(
-        _START,
-        {
-            "job_id": row.id,
-            "status": JobStatus.RUNNING,
-            "run_token": uuid.uuid4().hex,
-            "owner_host": owner.host,
-            "owner_pid": owner.pid,
-            "owner_started": owner.started,
-            "lease_until": now + timedelta(seconds=lease_seconds),
-            "published_at": row.published_at or now,
-            "started_at": now,
-            "drain_until": None,
-            "updated_at": now,
-        },
-    ).one()
-    return views(tx, [started])[0]
+    values = {**_running(owner, lease_seconds, now), "published_at": row.published_at or now}
+    return views(tx, [tx.execute(_START, {"job_id": row.id, **values}).one()])[0]
+
+
+def _running(owner: Owner, lease_seconds: float, now: datetime) -> dict[str, Any]:
+    """The values of a row whose run begins."""
+    return {
+        "status": JobStatus.RUNNING,
+        "run_token": uuid.uuid4().hex,
+        "owner_host": owner.host,
+        "owner_pid": owner.pid,
+        "owner_started": owner.started,
+        "lease_until": now + timedelta(seconds=lease_seconds),
+        "started_at": now,
+        "drain_until": None,
+        "updated_at": now,
+    }
 
 
 @dataclass(frozen=True, slots=True)

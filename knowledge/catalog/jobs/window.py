@@ -13,31 +13,33 @@ from knowledge.db.sql import id_set
 from knowledge.model.ids import BaseId
 from knowledge.model.jobs import Job, JobStatus, JobType, Track
 
-_OF_BASE: Final = JOB.c.base_id == bindparam("base_id")
-_OF_TRACK: Final = _OF_BASE & (JOB.c.track == bindparam("track"))
-_IS_DUE: Final = JOB.c.scheduled_at <= bindparam("now")
+# The names of parameters differ from those of columns: in an UPDATE such a parameter would be a value to set.
+_OF_BASE: Final = JOB.c.base_id == bindparam("of_base")
+_OF_TRACK: Final = _OF_BASE & (JOB.c.track == bindparam("of_track"))
+_IS_DUE: Final = JOB.c.scheduled_at <= bindparam("by")
 # Naming every track lets SQLite see that the index of waiting rows fits better than the history of the base.
 _SOME_DUE: Final = exists().where(WAITING, JOB.c.track.in_(tuple(Track)), _IS_DUE)
 _HAS_DUE: Final = select(_SOME_DUE.where(_OF_BASE))
 _BASES_WITH_DUE: Final = select(BASE.c.id).where(_SOME_DUE.where(JOB.c.base_id == BASE.c.id))
-_FIRST_DUE: Final = (
-    select(JOB)
-    .where(WAITING, _OF_TRACK, _IS_DUE, JOB.c.after.is_(None))
-    .order_by(JOB.c.priority, JOB.c.scheduled_at, JOB.c.id)
-    .limit(bindparam("limit"))
-)
+_IN_ORDER: Final = (JOB.c.priority, JOB.c.scheduled_at, JOB.c.id)
+_MAY_RUN: Final = WAITING & _OF_TRACK & _IS_DUE & JOB.c.after.is_(None)
+_FIRST_DUE: Final = select(JOB).where(_MAY_RUN).order_by(*_IN_ORDER).limit(bindparam("limit"))
 _FLYING_COUNT: Final = select(func.count()).select_from(JOB).where(FLYING, _OF_TRACK)
+
+# For use inside one statement that takes a row; parameters: of_base, of_track, by, window.
+NEXT_ID: Final = select(JOB.c.id).where(_MAY_RUN).order_by(*_IN_ORDER).limit(1).correlate(None).scalar_subquery()
+HAS_ROOM: Final = _FLYING_COUNT.correlate(None).scalar_subquery() < bindparam("window")
 _NO_LIMIT: Final = 2**31 - 1
 
 
 def has_due(tx: Tx, base_id: BaseId, now: datetime) -> bool:
     """Whether a job of this base waits to be published."""
-    return bool(tx.scalar(_HAS_DUE, {"base_id": base_id, "now": now}))
+    return bool(tx.scalar(_HAS_DUE, {"of_base": base_id, "by": now}))
 
 
 def bases_with_due(tx: Tx, now: datetime) -> list[BaseId]:
     """Bases with a job that waits to be published; a look-up per base, whatever the backlog."""
-    return [BaseId(base_id) for base_id in tx.scalars(_BASES_WITH_DUE, {"now": now})]
+    return [BaseId(base_id) for base_id in tx.scalars(_BASES_WITH_DUE, {"by": now})]
 
 
 def take_due(tx: Tx, base_id: BaseId, window: int, now: datetime) -> list[Job]:
@@ -66,13 +68,13 @@ def first_due(
 ) -> Sequence[Row[Any]]:
     """Waiting rows of a base in the order in which they shall run."""
     statement = _FIRST_DUE.where(*only) if only else _FIRST_DUE
-    return tx.execute(statement, {"base_id": base_id, "track": track, "now": now, "limit": limit}).all()
+    return tx.execute(statement, {"of_base": base_id, "of_track": track, "by": now, "limit": limit}).all()
 
 
 def flying(tx: Tx, base_id: BaseId, track: Track, *only: ColumnElement[bool]) -> int:
     """How many jobs are in the window: published and not ended."""
     statement = _FLYING_COUNT.where(*only) if only else _FLYING_COUNT
-    return tx.scalar(statement, {"base_id": base_id, "track": track}) or 0
+    return tx.scalar(statement, {"of_base": base_id, "of_track": track}) or 0
 
 
 def has_room(tx: Tx, row: Row[Any], window: int) -> bool:

@@ -7,14 +7,14 @@ better off without an embedder, because the lexical lane does the same with bett
 import re
 import zlib
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Final
 
 import numpy as np
 
-from knowledge.model.documents import EmbedderSpec, EmbeddingUse, Vector
+from knowledge.model.documents import EmbedderSpec, EmbeddingUse, Vector, Vectors
 from knowledge.pipeline.indexing.embedder import EmbeddedBatch
 from knowledge.pipeline.indexing.registry import EmbedderKind
-from knowledge.pipeline.indexing.tokens import estimate_tokens
 
 BATCH_TEXTS: Final = 64
 MAX_REMEMBERED_WORDS: Final = 1 << 17  #: about 15 MB a process
@@ -33,22 +33,32 @@ class HashingEmbedder:
     def embed(self, texts: Sequence[str]) -> Iterator[EmbeddedBatch]:
         for start in range(0, len(texts), BATCH_TEXTS):
             batch = texts[start : start + BATCH_TEXTS]
+            vectors, words = self._embed(batch)
             yield EmbeddedBatch(
                 positions=range(start, start + len(batch)),
-                vectors=np.stack([self.embed_query(text) for text in batch]),
-                use=EmbeddingUse(texts=len(batch), tokens=None, estimated_tokens=sum(map(estimate_tokens, batch))),
+                vectors=vectors,
+                use=EmbeddingUse(texts=len(batch), tokens=None, estimated_tokens=words),
             )
 
     def embed_query(self, text: str) -> Vector:
-        width = self.spec.dimensions
-        known = self._codes
-        codes = np.array([known[word] for word in _features(text)], dtype=np.int64)
-        summed = np.bincount((codes >> 1) % width, weights=1 - 2 * (codes & 1), minlength=width).astype(np.float32)
-        length = float(np.sqrt(summed @ summed))
-        if length == 0:  # opposite words cancelled each other out
-            summed[int(codes[0] >> 1) % width] = length = 1.0
-        vector: Vector = summed / np.float32(length)
+        vector: Vector = self._embed([text])[0][0]
         return vector
+
+    def _embed(self, batch: Sequence[str]) -> tuple[Vectors, int]:
+        """The vectors, and the number of words, which are this model's tokens. All texts at once: numpy costs by the call."""
+        width = self.spec.dimensions
+        code_of = self._codes.__getitem__
+        by_text = [list(map(code_of, _features(text))) for text in batch]
+        counts = [len(codes) for codes in by_text]
+        codes = np.fromiter(chain.from_iterable(by_text), dtype=np.int64, count=sum(counts))
+        row = np.repeat(np.arange(len(batch)) * width, counts)
+        summed = np.bincount(row + (codes >> 1) % width, weights=1 - 2 * (codes & 1), minlength=len(batch) * width)
+        vectors = summed.reshape(len(batch), width).astype(np.float32)
+        lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+        for text in np.flatnonzero(lengths == 0):  # opposite words cancelled each other out
+            vectors[text, (by_text[text][0] >> 1) % width] = lengths[text] = 1.0
+        vectors /= lengths[:, np.newaxis]
+        return vectors, len(codes)
 
 
 class _Codes(dict[str, int]):

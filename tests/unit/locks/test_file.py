@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from knowledge.errors import BaseBusy
+from knowledge.errors import BaseBusy, StorageFailed
 from knowledge.locks.file import FileLocks
 from tests.contracts.locks_contract import BASE, LocksContract
 
@@ -203,4 +203,15 @@ def test_two_processes_never_hold_together(directory, tmp_path):
 def test_lock_name_that_is_no_file_name_is_refused(locks, base_id):
     """A base id never leads out of the directory of locks."""
     with pytest.raises(ValueError, match="cannot name a lock"), locks.base(base_id):
+        pass
+
+
+def test_a_place_where_no_lock_can_be_made_is_a_typed_error(tmp_path):
+    """The disk's fault is told as such, by the base lock and by the single flight alike."""
+    (tmp_path / "in the way").write_text("")
+    locks = FileLocks(tmp_path / "in the way" / "locks", wait_seconds=1)
+
+    with pytest.raises(StorageFailed), locks.base(BASE):
+        pass
+    with pytest.raises(StorageFailed), locks.single_flight("recovery"):
         pass

@@ -1,4 +1,4 @@
-"""What the whole lifecycle needs: inputs of jobs, adds that name themselves, when a base was tidied.
+"""What the whole lifecycle needs: inputs of jobs, adds that name themselves.
 
 Revision: 0002; after: 0001
 """
@@ -14,7 +14,6 @@ depends_on = None
 
 def upgrade() -> None:
     op.add_column("knowledge_job", sa.Column("input", sa.JSON(), nullable=False, server_default="{}"))
-    op.add_column("knowledge_base", sa.Column("tidied_at", sa.BigInteger(), nullable=True))
     op.create_table(
         "knowledge_request",
         sa.Column("base_id", sa.String(), nullable=False),

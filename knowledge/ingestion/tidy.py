@@ -1,0 +1,54 @@
+"""Hourly tidying: bytes that no row names, left behind by processes that died between the disk and the catalogue.
+
+Looking needs no lock. What looks abandoned and is older than an hour is looked at again under the base lock, where no commit is
+under way, and then removed.
+"""
+
+import logging
+from typing import Final
+
+from knowledge import clock
+from knowledge.catalog import bases, items
+from knowledge.errors import KnowledgeError
+from knowledge.ingestion.purge import purge_remains
+from knowledge.model.ids import BaseId
+from knowledge.runtime import Runtime
+
+log = logging.getLogger(__name__)
+
+ABANDONED_SECONDS: Final = 3600.0
+
+
+def tidy(rt: Runtime) -> bool:
+    """One round over all bases. False if another process is at it."""
+    with rt.locks.single_flight("tidy") as is_mine:
+        for base_id in {*rt.files.base_ids(), *rt.locks.base_ids()} if is_mine else ():
+            try:
+                _tidy_base(rt, BaseId(base_id))
+            except KnowledgeError as error:  # the other bases do not depend on it
+                log.warning("base not tidied", extra={"base": base_id, "code": error.code, "reason": str(error)})
+        return is_mine
+
+
+def _tidy_base(rt: Runtime, base_id: BaseId) -> None:
+    with rt.db.read() as tx:
+        is_known = base_id in bases.ids(tx)
+    if not is_known:
+        if purge_remains(rt, base_id):
+            log.warning("remains of a deleted base removed", extra={"base": base_id})
+        return
+    rt.files.discard(rt.files.leftovers(base_id, ABANDONED_SECONDS))
+    if not _unnamed(rt, base_id):
+        return
+    with rt.locks.base(base_id):
+        found = _unnamed(rt, base_id)
+        rt.files.remove(base_id, found)
+    log.warning("files that no item owns removed", extra={"base": base_id, "files": len(found)})
+
+
+def _unnamed(rt: Runtime, base_id: BaseId) -> list[str]:
+    """Files below raw/ that are old and that no row names."""
+    with rt.db.read() as tx:
+        named = items.stored_paths(tx, base_id)
+    limit = clock.seconds() - ABANDONED_SECONDS
+    return [path for path, changed_at in rt.files.listing(base_id) if changed_at <= limit and path not in named]

@@ -1,0 +1,81 @@
+"""From ledger rows to messages: what is sent, what is taken back, and that nothing is lost on the way."""
+
+import pytest
+
+from knowledge.catalog import jobs
+from knowledge.dispatch import Dispatch
+from knowledge.errors import DatabaseBusy
+from knowledge.ingestion.window import LedgerWindow
+from knowledge.model.jobs import JobStatus
+from tests.fakes.sender import ListSender
+
+
+@pytest.fixture
+def base(house):
+    return house.base()
+
+
+def test_each_job_is_sent_once(house, base):
+    """Asking again sends nothing that has a message."""
+    house.notes(base, *(f"note {number}" for number in range(3)))
+    house.rt.dispatch.publish_due(base.id)
+    house.rt.dispatch.publish_all_due()
+
+    assert 3 == len(house.sender.sent) == len({job.id for job in house.sender.sent})
+
+
+def test_what_the_broker_did_not_take_is_taken_back(house, base):
+    """The sent ones keep their mark; the rest waits unpublished, in order."""
+    house.sender.takes_only = 1
+    house.notes(base, *(f"note {number}" for number in range(3)))
+    marks = [job.published_at is not None for job in house.jobs(JobStatus.PENDING)]
+
+    assert [True, False, False] == marks
+    house.sender.takes_only = None
+    assert house.rt.dispatch.publish_due(base.id)
+    assert [job.id for job in house.jobs()] == list(house.sender.waiting)
+
+
+def test_the_round_over_all_bases_ends_at_the_first_silence(house):
+    """A broker that is away is not asked once for every base."""
+    tries = []
+    for _ in range(4):
+        house.notes(house.base(), "lighthouse")
+    with house.db.write() as tx:
+        jobs.clear_all_published(tx)
+
+    class Away(ListSender):
+        def send(self, job):
+            tries.append(job)
+            super().send(job)
+
+    away = Away()
+    away.is_away = True
+
+    assert not Dispatch(house.rt.dispatch._ledger, away).publish_all_due()
+    assert 1 == len(tries)
+    assert not away.answers()
+
+
+def test_a_busy_catalogue_is_a_reason_to_wait_not_to_fail(house, base, monkeypatch):
+    """Also when the marks cannot be taken back: the sweep finds them."""
+    house.sender.is_away = True
+
+    def busy(self, job_ids):
+        raise DatabaseBusy
+
+    monkeypatch.setattr(LedgerWindow, "clear_published", busy)
+    house.notes(base, "lighthouse")
+
+    assert house.jobs()[0].published_at is not None
+
+
+def test_a_silent_broker_has_no_empty_queue(house, base):
+    """No answer is no permission to send again."""
+    house.notes(base, "lighthouse")
+    (job,) = house.jobs()
+    house.sender.waiting.clear()
+    empty = house.rt.dispatch.is_queue_empty(job)
+    house.sender.is_away = True
+
+    assert (True, False, None) == (empty, house.rt.dispatch.is_queue_empty(job), house.rt.dispatch.broker_run_id())
