@@ -36,7 +36,7 @@ def enqueued(tx, base_id, item="a", kind=JobType.INDEX_DOCUMENTS, **more):
 
 
 def claimed(tx, base_id, item="a", kind=JobType.INDEX_DOCUMENTS, owner=ME):
-    job = jobs.claim(tx, enqueued(tx, base_id, item, kind), owner, 60)
+    job = jobs.claim(tx, enqueued(tx, base_id, item, kind), owner, 60, 5)
     assert not isinstance(job, Refusal)
     return job
 
@@ -60,7 +60,7 @@ def test_an_active_job_of_the_same_key_is_returned_instead(tx, base_id):
     """Asking twice makes one job; once it has ended, a new one is made."""
     first = enqueued(tx, base_id)
     again = enqueued(tx, base_id)
-    jobs.finish(tx, jobs.claim(tx, first, ME, 60))
+    jobs.finish(tx, jobs.claim(tx, first, ME, 60, 5))
     later = enqueued(tx, base_id)
 
     assert first == again
@@ -141,7 +141,7 @@ def test_the_window_is_never_exceeded(tx, base_id):
 
     assert 5 == len(first)
     assert [] == taken(tx, base_id)
-    running = jobs.claim(tx, first[0], ME, 60)
+    running = jobs.claim(tx, first[0], ME, 60, 5)
     assert [] == taken(tx, base_id)
     jobs.finish(tx, running)
     assert 1 == len(taken(tx, base_id))
@@ -194,7 +194,7 @@ def test_put_back_leaves_the_window(tx, base_id):
     for number in range(6):
         enqueued(tx, base_id, f"i{number}")
     first, *_ = taken(tx, base_id)
-    jobs.put_back(tx, jobs.claim(tx, first, ME, 60), delay_seconds=30)
+    jobs.put_back(tx, jobs.claim(tx, first, ME, 60, 5), delay_seconds=30)
 
     assert 1 == len(taken(tx, base_id))
 
@@ -213,7 +213,7 @@ def test_a_cleared_mark_is_published_again(tx, base_id):
     """What the broker did not take waits as before; a running row keeps its mark."""
     sent, running = enqueued(tx, base_id, "a"), enqueued(tx, base_id, "b")
     taken(tx, base_id)
-    jobs.claim(tx, running, ME, 60)
+    jobs.claim(tx, running, ME, 60, 5)
     jobs.clear_published(tx, [sent, running])
 
     assert [sent] == taken(tx, base_id)
@@ -224,7 +224,7 @@ def test_a_broker_without_memory_costs_every_waiting_mark(tx, base_id):
     """Only waiting rows had a message to lose."""
     sent, running = enqueued(tx, base_id, "a"), enqueued(tx, base_id, "b")
     taken(tx, base_id)
-    jobs.claim(tx, running, ME, 60)
+    jobs.claim(tx, running, ME, 60, 5)
 
     assert 1 == jobs.clear_all_published(tx)
     assert (None, RUNNING) == (jobs.get(tx, sent).published_at, jobs.get(tx, running).status)
@@ -237,7 +237,7 @@ def test_two_workers_one_run(tx, base_id):
     """A message that arrives twice starts one run."""
     job = claimed(tx, base_id)
 
-    assert Refusal.TAKEN is jobs.claim(tx, job.id, OTHER, 60)
+    assert Refusal.TAKEN is jobs.claim(tx, job.id, OTHER, 60, 5)
     assert ME == jobs.get(tx, job.id).owner
 
 
@@ -251,7 +251,7 @@ def test_messages_of_what_cannot_run_are_dropped(tx, base_id):
     tx.execute(update(JOB).where(JOB.c.id == lost.id).values(lease_until=utc_now()))
 
     assert [Refusal.GONE, Refusal.GONE, Refusal.NOT_YET, Refusal.NOT_YET, Refusal.LOST] == [
-        jobs.claim(tx, job_id, OTHER, 60) for job_id in ("nobody", ended.id, later.id, behind.id, lost.id)
+        jobs.claim(tx, job_id, OTHER, 60, 5) for job_id in ("nobody", ended.id, later.id, behind.id, lost.id)
     ]
 
 
@@ -259,7 +259,7 @@ def test_a_claim_is_a_lease_from_now_on(tx, base_id):
     """The row says who, since when and until when; each run has a token of its own."""
     job = claimed(tx, base_id)
     jobs.put_back(tx, job, delay_seconds=0)
-    again = jobs.claim(tx, job.id, OTHER, 60)
+    again = jobs.claim(tx, job.id, OTHER, 60, 5)
 
     assert timedelta(seconds=60) == again.lease_until - again.started_at
     assert job.run_token != again.run_token
@@ -305,7 +305,7 @@ def test_a_new_run_knows_nothing_of_an_old_stop(tx, base_id):
     job = claimed(tx, base_id)
     jobs.stamp_drain(tx, ME.host, [ME.pid], utc_now())
     jobs.put_back(tx, job, delay_seconds=0)
-    again = jobs.claim(tx, job.id, OTHER, 60)
+    again = jobs.claim(tx, job.id, OTHER, 60, 5)
 
     assert jobs.standing(tx, again).drain_until is None
 
@@ -329,7 +329,7 @@ def test_late_writes_of_a_run_that_lost_its_row_are_refused(tx, base_id, end, ta
     old = claimed(tx, base_id)
     if taken_by == "another run":
         jobs.put_back(tx, old, delay_seconds=0)
-        jobs.claim(tx, old.id, OTHER, 60)
+        jobs.claim(tx, old.id, OTHER, 60, 5)
     elif taken_by == "revocation":
         jobs.revoke(tx, old)
     elif taken_by == "the sweep":
@@ -349,7 +349,7 @@ def test_a_run_that_lost_its_row_cannot_renew_it(tx, base_id):
     """Renewal answers that the row is not ours and changes nothing."""
     old = claimed(tx, base_id)
     jobs.put_back(tx, old, delay_seconds=0)
-    new = jobs.claim(tx, old.id, OTHER, 60)
+    new = jobs.claim(tx, old.id, OTHER, 60, 5)
 
     assert not jobs.renew(tx, old, 3600, {}).is_ours
     assert new.lease_until == jobs.get(tx, old.id).lease_until
@@ -515,7 +515,7 @@ def test_losses_wait_longer_and_longer_but_never_for_ever(tx, base_id):
     delays = []
     for _ in range(STUCK_AFTER + 2):
         tx.execute(update(JOB).values(scheduled_at=utc_now()))
-        job = jobs.claim(tx, job_id, ME, 60)
+        job = jobs.claim(tx, job_id, ME, 60, 5)
         delays.append(jobs.loss_delay_seconds(job))
         assert jobs.close_lost(tx, job)
     bound = KINDS[JobType.DELETE_SUBTREE].max_backoff_seconds
@@ -573,7 +573,7 @@ def test_pages_are_newest_first_and_bounded(tx, base_id):
     """Filters by base and status; a limit that makes no sense is refused."""
     first, second = enqueued(tx, base_id, "a"), enqueued(tx, base_id, "b")
     enqueued(tx, new_base(tx))
-    jobs.finish(tx, jobs.claim(tx, first, ME, 60))
+    jobs.finish(tx, jobs.claim(tx, first, ME, 60, 5))
 
     assert [second, first] == [job.id for job in jobs.page(tx, base_id=base_id, statuses=None, limit=10).jobs]
     assert [first] == [job.id for job in jobs.page(tx, base_id=None, statuses=[COMPLETED], limit=10).jobs]

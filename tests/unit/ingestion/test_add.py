@@ -53,7 +53,7 @@ def test_each_source_is_accepted_in_the_status_that_its_job_explains(house, base
     assert [JobType.INDEX_DOCUMENTS, JobType.INDEX_DOCUMENTS, JobType.PREPARE_ROOT] == [
         house.job_of(one).type for one in (note, file, folder)
     ]
-    assert ["a.md"] == house.raw(base)
+    assert ["a note.md", "a.md"] == house.raw(base)
 
 
 def test_nothing_to_add_is_refused(house, base):

@@ -72,7 +72,7 @@ def steal(house, job):
 
 @pytest.mark.parametrize(
     ("port", "method", "sent"),
-    [("files", "stage_text", 0), ("readers", "read_snapshot", 0), ("indexes", "open", 0), ("cache", "put", BATCH)],
+    [("files", "local", 0), ("readers", "read_snapshot", 0), ("indexes", "open", 0), ("cache", "put", BATCH)],
 )
 def test_index_run_that_has_lost_its_job_writes_nothing(house, provider, port, method, sent):
     """Whenever the row is taken, the item stays parked as it is, and no further text is sent."""

@@ -50,7 +50,7 @@ def lost(house, base):
 
 def claimed_by(house, item, owner, *, lease_over=False):
     with house.db.write() as tx:
-        job = jobs.claim(tx, house.job_of(item).id, owner, 60)
+        job = jobs.claim(tx, house.job_of(item).id, owner, 60, 5)
     if lease_over:
         house.age(job.id, lease_until=1)
     return house.service.job(job.id)
