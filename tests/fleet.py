@@ -1,8 +1,8 @@
 """A fleet for tests: broker, index worker, control worker, beat and a paid embedder, all real processes on one data directory.
 
-The command lines are those of the Procfile. Every process dies with the test run, however that ends, and only processes that a
-fleet started are ever signalled by it. `Fleet.start` and `Fleet.stop` are for whoever owns the fleet; everything else is what a
-test asks or does.
+The command lines are those of the Procfile; its worker for commands, which runs no jobs, is launched by the test that needs it.
+Every process dies with the test run, however that ends, and only processes that a fleet started are ever signalled by it.
+`Fleet.start` and `Fleet.stop` are for whoever owns the fleet; everything else is what a test asks or does.
 """
 
 import os
@@ -188,7 +188,7 @@ class Fleet:
     # processes ---------------------------------------------------------------------------------------------------------------
 
     def launch(self, name: str) -> None:
-        """Start `index`, `control` or `beat`; does not wait."""
+        """Start `index`, `control`, `commands` or `beat`; does not wait."""
         command = _LINES[{"index": "worker"}.get(name, name)].command.replace(PRODUCT, self.application)
         self._spawn(name, ["/bin/sh", "-c", f"exec {command}"], environment(self.settings, self.environ))
 

@@ -130,11 +130,14 @@ def test_one_publish_is_one_delivery(fleet):
 
 
 def test_deletes_never_wait_behind_index_work(fleet):
-    """The control worker takes no index work, the index worker no control work."""
+    """The control worker takes no index work, the index worker no control work, and what clients ask has its own worker."""
+    fleet.launch("commands")
+    fleet.wait_until_ready("commands")
     workers = {worker.name.partition("@")[0]: set(worker.queues) for worker in fleet.service.workers()}
 
     assert {"knowledge.main"} == workers["index"]
-    assert {"knowledge.main.control", "knowledge.main.commands", "knowledge.upkeep"} == workers["control"]
+    assert {"knowledge.main.control", "knowledge.upkeep"} == workers["control"]
+    assert {"knowledge.main.commands"} == workers["commands"]
 
 
 def test_messages_hold_ids_only(fleet):
