@@ -2,18 +2,21 @@
 
 A process that ends is started again, at once if it lived for a while, else after a delay that doubles. On SIGTERM everything
 but the first line is asked to stop, then the first line, on which the others depend; what does not end in time is killed. If
-this process itself is killed, the system kills its children: nothing stays behind.
+this process itself is killed, the system kills its children: nothing stays behind. A full disk does not end it: what could
+not be written or started is tried again.
 """
 
 import ctypes
 import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -30,7 +33,8 @@ FIRST_DELAY_SECONDS: Final = 0.2
 LONGEST_DELAY_SECONDS: Final = 30.0
 GRACE_SECONDS: Final = 15.0  #: on top of KNOWLEDGE_DRAIN_SECONDS before a process that was asked to stop is killed
 FIRST_LINE_GRACE_SECONDS: Final = 10.0
-LARGEST_LOG_BYTES: Final = 20_000_000  #: a larger log is put aside when its process starts; one older log is kept
+LARGEST_LOG_BYTES: Final = 20_000_000  #: a larger log is put aside; one older log is kept
+LOGS_SECONDS: Final = 60.0  #: between two looks at the size of the logs
 PR_SET_PDEATHSIG: Final = 1
 
 
@@ -58,6 +62,8 @@ class Supervisor:
         self.environ = environment(settings, environ)
         self.children = [Child(line) for line in started_lines(settings, procfile)]
         self.stop_signals = 0
+        self.state_is_written = False
+        self.logs_due = 0.0  #: monotonic seconds
 
     def run(self) -> None:
         """Start everything, keep it running, and stop it in order after a SIGTERM or SIGINT."""
@@ -71,7 +77,8 @@ class Supervisor:
             first, others = self.children[:1], self.children[1:]
             self.end(others, self.settings.drain_seconds + GRACE_SECONDS)
             self.end(first, FIRST_LINE_GRACE_SECONDS)
-            state_file(self.settings).unlink(missing_ok=True)
+            with suppress(OSError):
+                state_file(self.settings).unlink(missing_ok=True)
 
     def on_stop(self, number: int, frame: object) -> None:
         self.stop_signals += 1
@@ -79,44 +86,51 @@ class Supervisor:
     def tend(self) -> None:
         """One look at every child: note the ones that ended, start the ones that are due."""
         now = time.monotonic()
-        changed = False
         for child in self.children:
             if child.process is not None and child.process.poll() is not None:
                 self.ended(child, now)
-                changed = True
+                self.state_is_written = False
             if child.process is None and child.due <= now:
                 self.start(child, now)
-                changed = True
-        if changed:
+                self.state_is_written = False
+        if not self.state_is_written:
             self.write_state()
+        if self.logs_due <= now:
+            self.logs_due = now + LOGS_SECONDS
+            for child in self.children:
+                shorten(log_file(self.settings, child.line.name))
 
     def ended(self, child: Child, now: float) -> None:
         if child.process is None:
             return
         lived = now - child.started
-        child.delay = FIRST_DELAY_SECONDS if lived >= SOUND_SECONDS else min(child.delay * 2, LONGEST_DELAY_SECONDS)
-        child.due = now + child.delay
+        postpone(child, now, sound=lived >= SOUND_SECONDS)
         how = child.process.returncode
         end = f"was ended by {signal.Signals(-how).name}" if how < 0 else f"ended with status {how}"
-        print(f"{child.line.name} (pid {child.pid}) {end} after {lived:.1f} s; next start in {child.delay:.1f} s", flush=True)
+        say(f"{child.line.name} (pid {child.pid}) {end} after {lived:.1f} s; next start in {child.delay:.1f} s")
         kill_group(child.process)  # what it left behind
         child.process = None
 
     def start(self, child: Child, now: float) -> None:
-        with open_log(log_file(self.settings, child.line.name)) as log:
-            child.process = subprocess.Popen(  # noqa: S603 - the Procfile is the operator's own
-                ["/bin/sh", "-c", f"exec {child.line.command}"],
-                cwd=self.procfile.parent,
-                env=self.environ,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=dies_with(os.getpid()),
-            )
+        try:
+            with open_log(log_file(self.settings, child.line.name)) as log:
+                child.process = subprocess.Popen(  # noqa: S603 - the Procfile is the operator's own
+                    ["/bin/sh", "-c", f"exec {child.line.command}"],
+                    cwd=self.procfile.parent,
+                    env=self.environ,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    preexec_fn=dies_with(os.getpid()),
+                )
+        except OSError as refused:  # the disk or the table of processes is full
+            postpone(child, now, sound=False)
+            say(f"{child.line.name} cannot be started: {refused}; next try in {child.delay:.1f} s")
+            return
         child.started, child.started_at = now, time.time()
         child.starts += 1
-        print(f"{child.line.name} started as pid {child.pid}", flush=True)
+        say(f"{child.line.name} started as pid {child.pid}")
 
     def end(self, children: Iterable[Child], seconds: float) -> None:
         """Ask these to stop, wait, and kill what is left; a second signal ends the waiting."""
@@ -136,7 +150,23 @@ class Supervisor:
             for child in self.children
         }
         state = {"pid": os.getpid(), "procfile": str(self.procfile), "processes": processes}
-        write_private(state_file(self.settings), json.dumps(state, indent=2) + "\n")
+        try:
+            write_private(state_file(self.settings), json.dumps(state, indent=2) + "\n")
+        except OSError:  # written at a later look, once there is space again; the processes matter more
+            return
+        self.state_is_written = True
+
+
+def postpone(child: Child, now: float, *, sound: bool) -> None:
+    """Set when this child is started next: soon after a sound run, else later each time."""
+    child.delay = FIRST_DELAY_SECONDS if sound else min(child.delay * 2, LONGEST_DELAY_SECONDS)
+    child.due = now + child.delay
+
+
+def say(text: str) -> None:
+    """A line for the supervisor's log; on a full disk it is lost."""
+    with suppress(OSError):
+        print(text, flush=True)
 
 
 def started_lines(settings: Settings, procfile: Path) -> list[Line]:
@@ -176,6 +206,21 @@ def open_log(path: Path) -> BinaryIO:
     if path.exists() and path.stat().st_size > LARGEST_LOG_BYTES:
         path.replace(path.with_suffix(".log.1"))
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")
+
+
+def shorten(path: Path) -> None:
+    """Put the content of a log that has grown large aside. Its process goes on appending to the same, emptied file.
+
+    What is written between the copy and the cut is lost: a few lines, of millions.
+    """
+    with suppress(OSError):
+        if path.stat().st_size <= LARGEST_LOG_BYTES:
+            return
+        try:
+            shutil.copyfile(path, path.with_suffix(".log.1"), follow_symlinks=False)
+            path.with_suffix(".log.1").chmod(0o600)
+        finally:
+            os.truncate(path, 0)  # also where the disk has no place for the copy
 
 
 def dies_with(parent: int) -> Callable[[], None]:
