@@ -27,6 +27,8 @@ def fleet(tmp_path_factory):
     fleet = Fleet(tmp_path_factory.mktemp("fleet") / "root")
     try:
         fleet.start()
+        fleet.launch("commands")
+        fleet.wait_until_ready("commands")
         yield fleet
     finally:
         fleet.stop()
@@ -131,8 +133,6 @@ def test_one_publish_is_one_delivery(fleet):
 
 def test_deletes_never_wait_behind_index_work(fleet):
     """The control worker takes no index work, the index worker no control work, and what clients ask has its own worker."""
-    fleet.launch("commands")
-    fleet.wait_until_ready("commands")
     workers = {worker.name.partition("@")[0]: set(worker.queues) for worker in fleet.service.workers()}
 
     assert {"knowledge.main"} == workers["index"]
@@ -190,7 +190,7 @@ def test_flower_shows_names_and_ids_only(fleet, documents):
     assert {"{}"} == {task["kwargs"] for task in jobs}
     assert SECRET not in json.dumps(tasks)
     assert "papers" not in json.dumps(tasks)
-    assert {"index", "control"} == {name.partition("@")[0] for name in workers}
+    assert {"index", "control", "commands"} == {name.partition("@")[0] for name in workers}
     assert all(SECRET not in fleet.log(name) for name in ("index", "control", "beat"))
 
 
