@@ -44,7 +44,7 @@ def runtime(settings: Settings, app: Celery, *, pooled: bool = True) -> Runtime:
         pooled: False in processes that fork: no connection outlives its use.
     """
     db = Database(settings.database, pooled=pooled)
-    files = LocalRawFiles(settings.data_dir)
+    files = LocalRawFiles(settings.data_dir, own=[db.path])
     return Runtime(
         db=db,
         files=files,

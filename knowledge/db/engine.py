@@ -7,7 +7,7 @@ Writes begin IMMEDIATE: deferred ones fail by the thousand under load. No engine
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +22,7 @@ from knowledge.errors import ConfigurationError, DatabaseBusy, InvalidInput, Kno
 Tx = Connection  #: an open transaction; everything in `catalog/` takes one
 
 BUSY_TIMEOUT_SECONDS: Final = 30.0
+LOG_WAIT_SECONDS: Final = 1.0  #: how long the log's end is waited for; meanwhile nobody else writes
 CHECKPOINT_PAGES: Final = 4000  #: 16 MB; a checkpoint waits for the disk, and small commits rewrite the same pages
 
 
@@ -60,6 +61,23 @@ class Database:
         """
         with _begun(self._engine("FULL" if durable else "NORMAL"), "BEGIN IMMEDIATE") as connection:
             yield connection
+
+    def truncate_log(self) -> bool:
+        """Empty the write-ahead log, where old pages show what was deleted; never fails the caller.
+
+        Returns:
+            False: somebody uses it just now; the next one to ask, or the last process to close the catalogue, does it.
+        """
+        with suppress(KnowledgeError), _translated(), self._engine("NORMAL").connect() as connection:
+            run = connection.exec_driver_sql
+            (usual,) = run("PRAGMA busy_timeout").one()
+            run(f"PRAGMA busy_timeout={round(LOG_WAIT_SECONDS * 1000)}")
+            try:
+                is_busy, _, _ = run("PRAGMA wal_checkpoint(TRUNCATE)").one()
+            finally:
+                run(f"PRAGMA busy_timeout={usual}")
+            return not is_busy
+        return False
 
     def dispose(self) -> None:
         """Close every connection of this process."""
@@ -101,6 +119,7 @@ def _sqlite_engine(url: str, *, pooled: bool, busy_timeout_seconds: float, synch
             f"synchronous={synchronous}",
             "foreign_keys=ON",
             f"wal_autocheckpoint={CHECKPOINT_PAGES}",
+            "secure_delete=ON",  # what is deleted is overwritten, so that its words are not left in free pages
         ):
             connection.execute(f"PRAGMA {pragma}").fetchall()
 

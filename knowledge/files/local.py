@@ -33,10 +33,15 @@ _TOKEN: Final = re.compile(r"[0-9a-f]{32}")
 
 
 class LocalRawFiles:
-    """Implements `RawFiles` below one directory, which is made when it is first needed."""
+    """Implements `RawFiles` below one directory, which is made when it is first needed.
 
-    def __init__(self, root: Path) -> None:
+    Args:
+        own: files elsewhere that are Knowledge's as well: the catalogue, if it does not lie below `root`.
+    """
+
+    def __init__(self, root: Path, own: Collection[Path] = ()) -> None:
         self._root = root.absolute()
+        self._own = tuple(path.absolute() for path in own)
         self._bases = self._root / "bases"
 
     def stage_file(self, base_id: str, source: Path) -> Staged:
@@ -114,11 +119,18 @@ class LocalRawFiles:
         yield self._base(base_id) / "raw" / path
 
     def holds(self, path: Path) -> bool:
-        """See `RawFiles.holds`. The whole directory counts: a live database that is opened and closed loses its locks.
+        """See `RawFiles.holds`. Every file below the root counts: bytes of all bases, databases, the broker's password, logs.
 
-        Links are not resolved: a scan does not follow them either.
+        What is asked for is compared by where it really lies, whatever links or `..` lead there. A live database must not even
+        be opened: when it is closed again, the process loses its locks.
         """
-        return path.absolute().is_relative_to(self._root)
+        try:
+            real = Path(os.path.realpath(path))
+        except ValueError:  # a NUL inside: nothing lies there
+            return False
+        if real.is_relative_to(os.path.realpath(self._root)):
+            return True
+        return any(real.parent == own.parent and real.name.startswith(own.name) for own in map(_real, self._own))  # -wal, -shm
 
     def path(self, base_id: str, path: str) -> Path:
         return self._base(base_id) / "raw" / guard(path)
@@ -261,6 +273,10 @@ class LocalRawFiles:
                 except OSError as error:
                     if error.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
                         raise
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
 
 
 @contextmanager

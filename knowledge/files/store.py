@@ -54,7 +54,7 @@ class RawFiles(Protocol):
         ...
 
     def holds(self, path: Path) -> bool:
-        """Whether a path of the host lies inside this storage; such files are never imported."""
+        """Whether a path of the host is Knowledge's own, links and `..` resolved: such files are never imported."""
         ...
 
     def path(self, base_id: str, path: str) -> Path:

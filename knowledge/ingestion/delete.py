@@ -66,6 +66,7 @@ def run(rt: Runtime, run: Run) -> None:
             rt.index(base).reclaim()
     with rt.db.write() as tx:
         jobs.finish(tx, job)
+    rt.db.truncate_log()  # the rows are overwritten where they were, but not yet in the log
 
 
 def _stop_touching(rt: Runtime, job: Job) -> None:

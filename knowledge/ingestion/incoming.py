@@ -81,7 +81,7 @@ def check(rt: Runtime, one: ItemInput) -> None:
         raise InvalidInput(f"This is not a {one.type}.", path=label)
     if not os.access(path, os.R_OK if isinstance(one, FileInput) else os.R_OK | os.X_OK):
         raise PathUnreadable(path=label)
-    if rt.files.holds(path) or rt.files.holds(path.resolve()):
+    if rt.files.holds(path):
         raise InvalidInput("This path belongs to Knowledge itself: it lies in the data directory.", path=label)
     if isinstance(one, FileInput):
         try:

@@ -9,7 +9,6 @@ there keep their rows and ids and are indexed again, new ones are added, and tho
 that their own folder was listed completely and they were not in it. What somebody deletes meanwhile stays deleted.
 """
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -166,14 +165,7 @@ def _begin(rt: Runtime, run: Run) -> Item | None:
 
 def _files(rt: Runtime, run: Run, root: Item, expansion: _Expansion) -> Iterator[_Found]:
     """What is to be copied in, in the order of the scan."""
-
-    def refusal(name: str, path: Path) -> SkipReason | None:
-        is_own = rt.files.holds(path) or rt.files.holds(real / path.relative_to(top))
-        return SkipReason.OWN if is_own else rt.readers.accepts(name, path)
-
-    top = origin.path_of(root)
-    real = Path(os.path.realpath(top))  # the scan follows no link below, but the directory itself may be one, even a loop
-    for entry in scan(top, refusal, run.checkpoint):
+    for entry in scan(origin.path_of(root), rt.readers.accepts, run.checkpoint, rt.files.holds):
         if isinstance(entry, Skipped):
             _leave_out(expansion, entry, root)
             continue
@@ -204,6 +196,9 @@ def _import(rt: Runtime, run: Run, root: Item, expansion: _Expansion, batch: lis
     staged: list[tuple[_Found, Staged]] = []
     try:
         for entry in batch:
+            if rt.files.holds(entry.path):  # a folder on the way became a link since it was listed
+                expansion.skip(entry.relative, SkipReason.OWN)
+                continue
             try:
                 staged.append((entry, rt.files.stage_file(root.base_id, entry.path)))
             except (PathNotFound, PathUnreadable) as error:  # gone or locked since it was listed: the others go on

@@ -55,6 +55,7 @@ def purge_base(rt: Runtime, base_id: BaseId) -> None:
         rt.files.remove_base(base_id)
         with rt.db.write() as tx:
             bases.remove(tx, base_id)
+    rt.db.truncate_log()
     with suppress(BaseBusy):  # somebody waits for it, and will find that the base is gone; tidying removes the file
         rt.locks.forget(base_id)
 

@@ -136,8 +136,11 @@ def _fetched(rt: Runtime, root: Item) -> Staged | None:
         return rt.files.stage_text(root.base_id, note.snapshot(root.source, str(root.data.get("content", "")), utc_now()))
     if root.type is not ItemType.FILE:
         return None
+    path = origin.path_of(root)
+    if rt.files.holds(path):  # it became a link into the data directory
+        return None
     try:
-        return rt.files.stage_file(root.base_id, origin.path_of(root))
+        return rt.files.stage_file(root.base_id, path)
     except (PathNotFound, PathUnreadable):
         return None
 

@@ -26,7 +26,7 @@ class SkipReason(StrEnum):
     UNSUPPORTED = "unsupported"  #: no reader claims its extension
     BINARY = "binary"  #: named like text, holds binary data
     EMPTY = "empty"  #: 0 bytes
-    OWN = "own"  #: bytes that a base owns already: the data directory lies inside the folder
+    OWN = "own"  #: the data directory lies inside the folder, or the folder inside the data directory
     UNREADABLE = "unreadable"  #: the system refuses; below such a folder nothing is known
 
 
@@ -54,7 +54,13 @@ class Skipped:
 Accepts = Callable[[str, Path], SkipReason | None]  #: (name, path) -> why not, or None to take it
 
 
-def scan(root: Path, accepts: Accepts, checkpoint: Checkpoint) -> Iterator[FoundFile | Skipped]:
+def _nothing(_path: Path) -> bool:
+    return False
+
+
+def scan(
+    root: Path, accepts: Accepts, checkpoint: Checkpoint, is_own: Callable[[Path], bool] = _nothing
+) -> Iterator[FoundFile | Skipped]:
     """Every entry below `root`, lazily.
 
     A folder below that cannot be listed is reported and the rest goes on; what vanishes during the scan is left out.
@@ -62,6 +68,7 @@ def scan(root: Path, accepts: Accepts, checkpoint: Checkpoint) -> Iterator[Found
     Args:
         accepts: asked for plain, visible, non-empty files only; may open the file.
         checkpoint: called before each folder and each entry.
+        is_own: asked for each folder below `root` and each file before `accepts`; what is own is neither listed nor opened.
 
     Raises:
         PathNotFound, PathUnreadable: `root` itself cannot be listed.
@@ -76,7 +83,7 @@ def scan(root: Path, accepts: Accepts, checkpoint: Checkpoint) -> Iterator[Found
         checkpoint()
         name = folder.names.pop()
         path, relative = f"{folder.path}/{name}", folder.inside + shown(name)
-        found = _look(name, path, relative, accepts)
+        found = _look(name, path, relative, accepts, is_own)
         if isinstance(found, _Folder):
             pending.append(found)
         elif found is not None:
@@ -109,12 +116,16 @@ def _names(folder: str) -> list[str]:
         return sorted((entry.name for entry in entries), reverse=True)
 
 
-def _look(name: str, path: str, relative: str, accepts: Accepts) -> "_Folder | FoundFile | Skipped | None":
+def _look(
+    name: str, path: str, relative: str, accepts: Accepts, is_own: Callable[[Path], bool]
+) -> "_Folder | FoundFile | Skipped | None":
     """A folder to go into, an entry to report, or None for what has vanished since it was listed."""
     is_directory = False
     try:
         state = os.lstat(path)
         is_directory = stat.S_ISDIR(state.st_mode)
+        if (is_directory or stat.S_ISREG(state.st_mode)) and is_own(Path(path)):
+            return Skipped(relative, SkipReason.OWN, is_directory=is_directory)
         if is_directory and not name.startswith("."):
             return _Folder(path, f"{relative}/", _names(path))
         return _file(name, path, relative, state, accepts)

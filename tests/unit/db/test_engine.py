@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
+from knowledge.db import engine
 from knowledge.db.engine import Database
 from knowledge.errors import ConfigurationError, DatabaseBusy, InvalidInput, StorageFailed
 
@@ -208,3 +209,30 @@ def test_a_killed_writer_leaves_the_last_commit(db):
     with db.write() as tx:
         insert(tx, "next")
     assert 2 == count(db)
+
+
+def test_deleted_words_are_neither_in_the_file_nor_in_its_log(db, tmp_path):
+    """Overwritten where they were; the log is emptied on request, so that a later copy of the directory does not show them."""
+    for number in range(200):
+        with db.write() as tx:
+            insert(tx, f"needle{number}" * 300)
+    with db.write() as tx:
+        tx.execute(text("DELETE FROM note"))
+    is_empty = db.truncate_log()
+
+    assert is_empty
+    assert [0, 0] == [(tmp_path / f"catalogue.sqlite{end}").read_bytes().count(b"needle") for end in ("", "-wal")]
+
+
+def test_a_log_in_use_is_left_to_the_next(db, monkeypatch):
+    """A reader's view needs the log; nobody fails because of it, and whoever waited for locks before does so afterwards."""
+    monkeypatch.setattr(engine, "LOG_WAIT_SECONDS", 0.01)
+    with db.read() as reader:
+        reader.scalar(text("SELECT count(*) FROM note"))
+        with db.write() as tx:
+            insert(tx, "a")
+        while_in_use = db.truncate_log()
+
+    assert (False, True) == (while_in_use, db.truncate_log())
+    with db.read() as tx:
+        assert 200 == tx.scalar(text("PRAGMA busy_timeout"))

@@ -70,6 +70,31 @@ def test_full_disk_is_told_and_leaves_nothing(small_disk, tmp_path):
     assert 200_000 == files.stage_text(BASE, "y" * 200_000).size
 
 
+@pytest.mark.parametrize(
+    "way",
+    ["data", "data/broker/endpoint.json", "outside/../data/run", "link", "link/new", "outside/inner-link", "catalogue.db-wal"],
+)
+@pytest.mark.parametrize("named", ["real", "linked"])
+def test_own_files_are_known_whatever_leads_there(tmp_path, outside, way, named):
+    """Below the directory, through `..`, through links; also if the directory was configured by a link to it."""
+    (tmp_path / "data" / "broker").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "data")
+    (outside / "inner-link").symlink_to("../data/broker")
+    files = LocalRawFiles(tmp_path / ("data" if named == "real" else "link"), own=[tmp_path / "catalogue.db"])
+
+    assert files.holds(tmp_path / way)
+
+
+@pytest.mark.parametrize(
+    "way", [".", "outside", "data-of-others/a.md", "data/../outside/secret.txt", "catalogue", "no\x00where"]
+)
+def test_other_files_are_not_own(tmp_path, outside, way):
+    """A folder above is not, nor one whose name begins alike."""
+    files = LocalRawFiles(tmp_path / "data", own=[tmp_path / "catalogue.db"])
+
+    assert not files.holds(tmp_path / way)
+
+
 def test_disk_that_refuses_is_a_storage_failure(tmp_path):
     """Any other answer of the operating system becomes our own error."""
     (tmp_path / "bases").write_text("in the way")

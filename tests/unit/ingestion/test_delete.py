@@ -25,6 +25,12 @@ def is_gone(house, base):
     )
 
 
+def holding(root, *words):
+    """(file, word) for every file below that shows one of these words."""
+    files = [path for path in root.rglob("*") if path.is_file()]
+    return [(path, word) for path in files for word in words if word in path.read_bytes()]
+
+
 def test_hidden_from_the_commit_on_and_gone_in_the_end(house, base, docs):
     """Search and lists lose it before a worker has moved; then vectors, bytes and rows go, and the folders with them."""
     (root,) = house.add(base, docs)
@@ -38,6 +44,24 @@ def test_hidden_from_the_commit_on_and_gone_in_the_end(house, base, docs):
     house.work()
     assert is_gone(house, base)
     assert not (house.root / "bases" / base.id / "raw" / "docs").exists()
+
+
+def test_no_deleted_word_is_left_on_the_disk(house, base, docs):
+    """Neither in free pages, nor in word lists, nor in a log: nothing to find when the delete has settled, and later."""
+    for number in range(40):
+        (docs / f"{number}.md").write_text(f"zqword{number}x " * 400)
+    note, kept, folder = house.add(base, NoteInput(content="zqnote secret"), NoteInput(content="a keeper"), docs)
+    house.work()
+    before = {path.name for path, _ in holding(house.root, b"zqword", b"zqnote")}
+    house.service.delete_items(base.id, [note.id, folder.id])
+    house.work()
+    settled = holding(house.root, b"zqword", b"zqnote")
+    house.rt.close()
+
+    assert {"catalogue.sqlite", "index.sqlite"} <= {name.removesuffix("-wal") for name in before}, "it can be found at all"
+    assert [] == settled
+    assert [] == holding(house.root, b"zqword", b"zqnote")
+    assert [kept.id] == [hit.item_id for hit in house.service.search(base.id, "keeper").hits]
 
 
 @pytest.mark.parametrize("before", sorted(ItemStatus))

@@ -165,10 +165,12 @@ def test_a_file_that_vanishes_between_scan_and_copy_is_left_out(house, base, doc
 
 
 def test_the_data_directory_inside_an_imported_folder_is_left_out(house, base, docs):
-    """No base eats itself, nor another one, nor the catalogue; also through a link to the folder above."""
+    """No base eats itself, nor another one, the catalogue or the broker's password; also through a link to the folder above."""
     house.notes(base, "lighthouse")
     house.work()
-    (house.root / "readme.md").write_text("also ours")
+    for ours in ("readme.md", "broker/endpoint.json", "run/logs/worker.log"):
+        (house.root / ours).parent.mkdir(parents=True, exist_ok=True)
+        (house.root / ours).write_text("also ours")
     link = house.root.parent.with_name("shortcut")
     link.symlink_to(house.root.parent)
     for top in (house.root.parent, link):
@@ -177,8 +179,31 @@ def test_the_data_directory_inside_an_imported_folder_is_left_out(house, base, d
         below = [item for item in house.items(base) if item.source.startswith(str(top)) and item.type is ItemType.FILE]
 
         assert {"a.md", "b.md", "c.md"} == {Path(item.source).name for item in below}
-        assert {"own"} <= set(house.item(root).data["skipped"]["reasons"])
+        assert 1 == house.item(root).data["skipped"]["reasons"]["own"], "the data directory is one entry, and not gone into"
     link.unlink()
+
+
+def test_a_folder_that_becomes_a_link_into_the_data_directory_gives_nothing(house, base, docs, monkeypatch):
+    """Between the listing and the copy, and before the next reindex."""
+    (house.root / "b.md").write_text("the broker's password")
+    (root,) = house.add(base, docs / "inner" / "b.md")
+    house.work()
+    scan = prepare.scan
+
+    def scan_and_swap(*arguments):
+        found = list(scan(*arguments))
+        (docs / "inner").rename(docs / "moved")
+        (docs / "inner").symlink_to(house.root)
+        return iter(found)
+
+    monkeypatch.setattr(prepare, "scan", scan_and_swap)
+    (folder,) = house.add(base, docs)
+    expand(house, folder)
+    house.service.reindex_items(base.id, [root.id])
+    house.work()
+
+    assert 2 == house.item(folder).data["skipped"]["reasons"]["own"]
+    assert [] == house.service.search(base.id, "password").hits
 
 
 def test_names_that_a_disk_takes_are_expanded(house, base, tmp_path):

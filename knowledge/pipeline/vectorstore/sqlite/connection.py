@@ -119,6 +119,7 @@ def connect(path: Path, busy_timeout_seconds: float) -> apsw.Connection:
         connection.pragma("mmap_size", MMAP_BYTES)
         connection.pragma("cache_size", -CACHE_KIB)
         connection.pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
+        connection.pragma("secure_delete", 1)  # no words in free pages; the value "fast" would leave them in whole ones
     except BaseException:
         connection.close()
         raise
