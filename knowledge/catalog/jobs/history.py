@@ -16,7 +16,7 @@ from knowledge.model.jobs import ACTIVE_JOB, Job, JobStatus, JobType
 from knowledge.model.results import JobPage
 
 KEEP_TERMINAL_DAYS: Final = 7
-KEEP_TERMINAL_PER_TYPE: Final = 100
+KEEP_COMPLETED_PER_TYPE: Final = 100
 MAX_PAGE: Final = 1000
 
 
@@ -60,13 +60,19 @@ def page(tx: Tx, *, base_id: BaseId | None, statuses: Sequence[JobStatus] | None
 
 
 def prune(tx: Tx) -> int:
-    """Delete terminal rows older than a week, and all but the newest hundred of each type. Returns how many went."""
+    """Delete terminal rows older than a week, and all but the newest hundred completed ones of each type; returns how many.
+
+    Rows that failed or were cancelled stay their week: somebody has yet to read why, and a busy hour must not push them out.
+    """
     old = utc_now() - timedelta(days=KEEP_TERMINAL_DAYS)
     gone = 0
     for job_type in JobType:
         ended = (JOB.c.type == job_type) & JOB.c.finished_at.is_not(None)
         beyond = (
-            select(JOB.c.id).where(ended).order_by(JOB.c.finished_at.desc(), JOB.c.id.desc()).offset(KEEP_TERMINAL_PER_TYPE)
+            select(JOB.c.id)
+            .where(ended, JOB.c.status == JobStatus.COMPLETED)
+            .order_by(JOB.c.finished_at.desc(), JOB.c.id.desc())
+            .offset(KEEP_COMPLETED_PER_TYPE)
         )
         gone += tx.execute(JOB.delete().where(ended, or_(JOB.c.finished_at < old, JOB.c.id.in_(beyond)))).rowcount
     return gone

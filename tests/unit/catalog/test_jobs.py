@@ -546,7 +546,7 @@ def ended_at(tx, base_id, item, when):
     return job.id
 
 
-def test_history_keeps_a_week_and_a_hundred_of_each_type(tx, base_id):
+def test_history_keeps_a_week_and_a_hundred_completed_of_each_type(tx, base_id):
     """Old rows go, the newest hundred stay, active rows are never touched."""
     now = utc_now()
     old = ended_at(tx, base_id, "old", now - timedelta(days=8))
@@ -563,10 +563,26 @@ def test_history_keeps_a_week_and_a_hundred_of_each_type(tx, base_id):
 def test_many_that_ended_in_one_millisecond_keep_a_hundred(tx, base_id):
     """One commit may end hundreds of rows at the same instant."""
     jobs.enqueue_all(tx, [spec(base_id, f"i{number}") for number in range(300)], shard="main")
-    jobs.cancel_base(tx, base_id)
+    tx.execute(update(JOB).values(status=JobStatus.COMPLETED, finished_at=utc_now()))
     jobs.prune(tx)
 
     assert 100 == jobs.page(tx, base_id=base_id, statuses=None, limit=500).total
+
+
+@pytest.mark.parametrize("status", [JobStatus.FAILED, JobStatus.CANCELLED])
+def test_what_failed_or_was_cancelled_is_kept_its_week(tx, base_id, status):
+    """However much was completed after it, and however many they are."""
+    now = utc_now()
+    jobs.enqueue_all(tx, [spec(base_id, f"i{number}") for number in range(130)], shard="main")
+    tx.execute(update(JOB).values(status=status, error="corrupt", finished_at=now - timedelta(days=6)))
+    old = ended_at(tx, base_id, "old", now - timedelta(days=8))
+    tx.execute(update(JOB).where(JOB.c.id == old).values(status=status, error="corrupt"))
+    for number in range(101):
+        ended_at(tx, base_id, f"k{number}", now)
+    jobs.prune(tx)
+
+    assert 130 == jobs.page(tx, base_id=base_id, statuses=[status], limit=500).total
+    assert 100 == jobs.page(tx, base_id=base_id, statuses=[JobStatus.COMPLETED], limit=500).total
 
 
 def test_pages_are_newest_first_and_bounded(tx, base_id):

@@ -203,7 +203,7 @@ def test_a_folder_that_becomes_a_link_into_the_data_directory_gives_nothing(hous
     house.work()
 
     assert 2 == house.item(folder).data["skipped"]["reasons"]["own"]
-    assert [] == house.service.search(base.id, "password").hits
+    assert [] == house.rt.index(base).lexical("password", 5)
 
 
 def test_names_that_a_disk_takes_are_expanded(house, base, tmp_path):
