@@ -1,4 +1,8 @@
-"""Web pages as Markdown: headings, lists, tables and code stay; scripts, styles, addresses and pictures go."""
+"""Web pages as Markdown: headings, lists, tables and code stay; scripts, styles, addresses and pictures go.
+
+A page whose elements lie deeper inside each other than the converter goes would lose that text. It is read without its structure
+instead: its words in their order, a line for each block.
+"""
 
 import html
 import re
@@ -21,6 +25,16 @@ _ATTRIBUTES: Final = r"""(?>[^<>"']+|"[^"]{0,65536}"|'[^']{0,65536}'){0,64}"""
 _LINK: Final = re.compile(rf"<a\s{_ATTRIBUTES}>", re.I)
 _IMAGE: Final = re.compile(rf"<img\s({_ATTRIBUTES})>", re.I)
 _ALT: Final = re.compile(r"""\balt\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>]+))""", re.I)
+_MARKUP: Final = re.compile(rf"<!--|<[!?][^>]{{0,2000}}>|<(/?)([a-z][a-z0-9:-]{{0,40}})(?:\s{_ATTRIBUTES}|/)?>", re.I)
+#: What nobody sees, by the name that opens it, with what ends it.
+_UNSEEN: Final = {"!--": re.compile("-->")} | {
+    name: re.compile(rf"</{name}\b[^>]{{0,2000}}>", re.I) for name in ("head", "script", "style", "template")
+}
+_WITHIN_LINES: Final = (
+    "a abbr acronym b bdi bdo big cite code data dfn del em font i ins kbd label mark q s samp small span strike strong "
+    "sub sup time tt u var wbr"
+)
+_INLINE: Final = frozenset(_WITHIN_LINES.split())
 _TITLE: Final = re.compile(r"<title\b[^>]*>(.{0,2000}?)</title", re.I | re.S)
 _BODY: Final = re.compile(r"<body\b", re.I)
 
@@ -46,7 +60,7 @@ class HtmlReader:
 
 def to_markdown(page: str) -> tuple[str, bool]:
     """(Markdown of a page, whether all of it could be converted)."""
-    from html_to_markdown import ConversionOptions, PreprocessingOptions, convert
+    from html_to_markdown import ConversionOptions, PreprocessingOptions, WarningKind, convert
 
     options = ConversionOptions(
         extract_metadata=False,
@@ -57,12 +71,34 @@ def to_markdown(page: str) -> tuple[str, bool]:
         max_depth=MAX_DEPTH,
         preprocessing=PreprocessingOptions(enabled=False),
     )
-    result = convert(_IMAGE.sub(_alternative, _LINK.sub("<a>", page)), options)
-    body = result.content or ""
+    plainer = _IMAGE.sub(_alternative, _LINK.sub("<a>", page))
+    result = convert(plainer, options)
+    is_too_deep = any(warning.kind == WarningKind.DEPTH_LIMIT_EXCEEDED for warning in result.warnings)
+    body = _words(plainer) if is_too_deep else result.content or ""
     title = _title(page)
     if title and title.casefold() not in body[:2000].casefold():
         body = f"# {title}\n\n{body}"
-    return body, not result.warnings
+    return body, is_too_deep or not result.warnings
+
+
+def _words(page: str) -> str:
+    """All text between the tags; blocks on lines of their own. Each tag is looked at once, so depth costs nothing."""
+    parts: list[str] = []
+    endless: set[str] = set()  #: what never ends is no more than its opening tag, so that no words are lost
+    start = 0
+    while (found := _MARKUP.search(page, start)) is not None:
+        parts.append(html.unescape(page[start : found.start()]))
+        start = found.end()
+        name = "!--" if found.group() == "<!--" else (found.group(2) or "").lower()
+        if name in _UNSEEN and not found.group(1) and name not in endless:
+            end = _UNSEEN[name].search(page, start)
+            start = end.end() if end else start
+            endless.update(() if end else (name,))
+        if name not in _INLINE:
+            parts.append("\n")
+    parts.append(html.unescape(page[start:]))
+    lines = (" ".join(line.split()) for line in "".join(parts).splitlines())
+    return "\n\n".join(filter(None, lines))
 
 
 def _declared(data: bytes) -> str | None:

@@ -57,12 +57,26 @@ def test_title_is_not_repeated(read):
     assert "# Guide\n\ntext" == read("<title>Guide</title><h1>Guide</h1>text")[0]
 
 
-def test_page_nested_too_deep_is_marked_partial(read):
-    """What is left out is told."""
-    text, notices = read("<html><p>top</p>" + "<div>" * 20_000 + "deep" + "</div>" * 20_000)
+@pytest.mark.parametrize("depth", [1_001, 50_000])
+def test_page_nested_too_deep_keeps_all_its_words(read, depth):
+    """Without its structure, and without what nobody sees."""
+    page = (
+        "<html><head><title>The Title</title><style>p {color: red}</style></head><body><header>top</header><!-- no > -->"
+        + "<div class='a>b'>" * depth
+        + "<p>deep &amp; <b>bo</b>ld<br>line</p><SCRIPT>if (a < b) x()</SCRIPT > a < b"
+        + "</div>" * depth
+        + "bottom"
+    )
 
-    assert "top" in text
-    assert {Notice.PARTIAL_TEXT} == notices
+    assert ("# The Title\n\ntop\n\ndeep & bold\n\nline\n\na < b\n\nbottom", set()) == read(page)
+
+
+@pytest.mark.parametrize(
+    "piece", ["<a ", '<a href="', "<title>", "<!--", "<!x", "<script>", "<style ", "</script", "&#x110000;"]
+)
+def test_broken_markup_ends_in_a_deep_page_as_well(read, piece):
+    """In bounded time."""
+    read("<html><body>start " + "<div>" * 2_000 + piece * 20_000)
 
 
 @pytest.mark.parametrize(
