@@ -13,7 +13,7 @@ help: ## what can be made
 setup: ## .venv with everything, or nothing if it is current (PYTHON=python3.12 picks the Python of a new one)
 	@bash deploy/run/setup.sh
 
-demo: setup ## import a folder, index it with real workers, search it; under two minutes
+demo: setup ## import a folder, index it with real workers, search it; about a minute
 	@.venv/bin/python deploy/demo.py
 
 test: check ## check, then every test, faults included

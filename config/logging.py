@@ -4,6 +4,7 @@
 
 A call gives a fixed phrase and fields: `log.info("job parked", extra={"reason": reason})`; job, base and item come from
 `knowledge.logs`. Contents of documents never go into a log; as a safety net a field is cut after 300 characters.
+What runs by the clock, each second for years, is told with level DEBUG only: that a message was sent, taken and done.
 """
 
 import json
@@ -16,11 +17,16 @@ from typing import Any, Final, TextIO
 from config.secrets import redact
 from config.settings import Settings
 from knowledge.logs import log_ids
+from knowledge.topology import DUE_TICK, RECOVERY, TIDY
 
 LONGEST_FIELD: Final = 300  #: characters
 
 #: libraries whose INFO lines tell an operator nothing, or tell what a job was asked
 QUIET: Final = ("httpcore", "httpx", "kombu", "amqp", "alembic.runtime.plugins", "tornado.access")
+
+#: Celery's loggers of sending, taking and finishing a task
+COMINGS_AND_GOINGS: Final = frozenset({"celery.beat", "celery.worker.strategy", "celery.app.trace"})
+UPKEEP: Final = frozenset({RECOVERY, DUE_TICK, TIDY})
 
 _BUILT_IN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "data", "taskName"}
 _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/@%+,#*")
@@ -34,6 +40,8 @@ def configure(settings: Settings, *, stream: TextIO | None = None) -> None:
     """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines() if settings.log_format == "json" else TextLines())
+    if settings.log_level != "DEBUG":
+        handler.addFilter(is_news)
     root = logging.getLogger()
     for old in root.handlers[:]:
         root.removeHandler(old)
@@ -42,6 +50,14 @@ def configure(settings: Settings, *, stream: TextIO | None = None) -> None:
     for name in QUIET:
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
     logging.captureWarnings(capture=True)
+
+
+def is_news(record: logging.LogRecord) -> bool:
+    """False for the ordinary comings and goings of what runs by the clock; its warnings and errors are news."""
+    if record.levelno > logging.INFO or record.name not in COMINGS_AND_GOINGS:
+        return True
+    given = record.args.values() if isinstance(record.args, Mapping) else record.args or ()
+    return not any(isinstance(value, str) and value in UPKEEP for value in given)
 
 
 class TextLines(logging.Formatter):

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
 
 from config.secrets import hide
+from config.settings import complaint
 from knowledge.errors import ConfigurationError
 from knowledge.model.documents import EmbedderSpec
 from knowledge.pipeline.indexing.registry import EmbedderKind, installed_kinds, unknown_kind
@@ -181,7 +182,7 @@ def _refused(path: Path, entry: str, field: str, problem: str) -> ConfigurationE
 def _invalid(path: Path, entry: str | None, error: ValidationError) -> ConfigurationError:
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     field = ".".join(map(str, first["loc"]))
-    problem = "is no known key" if first["type"] == "extra_forbidden" else first["msg"]
+    problem = "is no known key" if first["type"] == "extra_forbidden" else complaint(first)
     if entry is not None:
         return _refused(path, entry, field, problem)
     return ConfigurationError(f"{path}: {field}: {problem}", file=str(path), entry=None, field=field)

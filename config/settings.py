@@ -2,11 +2,13 @@
 
 Each is `KNOWLEDGE_` and its name in capitals; a secret may also come from a file named by `…_FILE`. A name that is not known,
 a value that cannot be, and a combination that would lose or double work are refused before anything starts. An empty value
-counts as unset.
+counts as unset, but for the data directory: what was meant to be elsewhere would go to the default.
 """
 
 import difflib
+import json
 import os
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -26,6 +28,7 @@ FILE_SUFFIX: Final = "_FILE"
 READ_ELSEWHERE: Final = frozenset({"KNOWLEDGE_APP"})  #: names the factory of the runtime; read by `knowledge.interfaces`
 BROKER_SCHEMES: Final = ("redis", "rediss", "redis+socket", "amqp", "amqps")
 DATABASE_SCHEMES: Final = ("sqlite",)
+OURS: Final = ("catalogue.sqlite", "embeddings.sqlite", "broker/endpoint.json", "run/logs")  #: what only a data directory holds
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 SWEEPS_PER_LEASE: Final = 2  #: a lease must outlive two sweeps, or a slow write looks like a dead worker
 
@@ -154,6 +157,9 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     """
     names = {name: value for name, value in (os.environ if environ is None else environ).items() if name.startswith(PREFIX)}
     refuse_unknown(names)
+    if names.get(variable("data_dir")) == "":
+        name = variable("data_dir")
+        raise ConfigurationError(f"{name} is empty; name a directory, or unset it for the default", setting=name)
     values, origins = read_files(names)
     source = EnvSettingsSource(Settings)
     source.env_vars = {name.lower(): value for name, value in names.items() if value}
@@ -224,7 +230,13 @@ def invalid(error: ValidationError, names: Mapping[str, str]) -> ConfigurationEr
     first = error.errors(include_url=False, include_input=False)[0]
     name = str(first["loc"][0])
     given = "" if name in secret_names() else f" = {names.get(variable(name), '')!r}"
-    return ConfigurationError(f"{variable(name)}{given}: {first['msg']}", setting=variable(name))
+    return ConfigurationError(f"{variable(name)}{given}: {complaint(first)}", setting=variable(name))
+
+
+def complaint(error: Mapping[str, Any]) -> str:
+    """What a validator says, in the words of a person."""
+    text = str(error["msg"]).removeprefix("Value error, ").removeprefix("Input ")
+    return text[:1].lower() + text[1:]
 
 
 def check(settings: Settings) -> None:
@@ -263,8 +275,24 @@ def impossible(settings: Settings) -> Iterator[tuple[str, str]]:
         settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         yield "data_dir", f"= {settings.data_dir} cannot be made: {reason(error)}; name a directory that you may write to"
+    else:
+        yield from not_private(settings.data_dir)
     if not os.access(settings.data_dir, os.W_OK | os.X_OK):
         yield "data_dir", f"= {settings.data_dir} is not writable; name a directory that you may write to"
+
+
+def not_private(directory: Path) -> Iterator[tuple[str, str]]:
+    """Keeps others out of the data directory; one that holds other things as well is left as it is, and refused."""
+    if not directory.stat().st_mode & 0o077:
+        return
+    fix = f"others can read it; run: chmod 700 {shlex.quote(str(directory))}, or name a directory of its own"
+    if any(directory.iterdir()) and not any((directory / name).exists() for name in OURS):
+        yield "data_dir", f"= {directory} holds other things, and {fix}"
+        return
+    try:
+        directory.chmod(0o700)
+    except OSError:  # it is somebody else's
+        yield "data_dir", f"= {directory}: {fix}"
 
 
 def wrong_address(name: str, url: SecretStr | None, schemes: tuple[str, ...]) -> Iterator[tuple[str, str]]:
@@ -290,6 +318,8 @@ def shown(settings: Settings, name: str) -> str:
     if isinstance(value, SecretStr):
         text = value.get_secret_value()
         return mask_url(text) if name.endswith("_url") and "://" in text else MASK
+    if isinstance(value, tuple):
+        return json.dumps([str(entry) for entry in value], ensure_ascii=False) if value else "none"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +19,7 @@ from config import flower
 from config.settings import load
 from deploy.run import stack
 from knowledge.errors import KnowledgeError
+from knowledge.interfaces.cli import streams
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 EXAMPLES: Final = ROOT / "deploy" / "examples"
@@ -58,8 +59,7 @@ class Demo:
                 for query in SEARCHES:
                     self.knowledge("search", BASE, query, "--limit", str(HITS))
         finally:
-            with self.phase("stop", "everything that was started"):
-                self.stop()
+            self.stopped()
         say(self.how_to_go_on(running))
 
     def empty(self) -> None:
@@ -81,6 +81,15 @@ class Demo:
             raise KeyboardInterrupt
         if done.returncode != 0:
             raise DemoFailed(f"`knowledge {arguments[0]}` ended with exit code {done.returncode}")
+
+    def stopped(self) -> None:
+        """Stop, also where nobody reads any more what this prints."""
+        try:
+            with self.phase("stop", "everything that was started"):
+                self.stop()
+        except OSError:
+            stack.down(self.environ)
+            raise
 
     def stop(self) -> None:
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not leave half of it running
@@ -147,18 +156,25 @@ def say(text: str) -> None:
 
 
 def main(arguments: list[str]) -> int:
+    streams.mend()
     demo = Demo(Path(arguments[0]).resolve() if arguments else ROOT / ".demo")
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         demo.run()
+        demo.report_times()
     except KeyboardInterrupt:
         print("\ndemo: stopped", file=sys.stderr)
         return STOPPED
-    except (DemoFailed, KnowledgeError, stack.StackFailed, OSError) as error:
-        demo.report_logs()
-        print(f"\ndemo: {error}", file=sys.stderr)
+    except BrokenPipeError:  # nobody reads on; everything has been stopped
         return 1
-    demo.report_times()
+    except (DemoFailed, KnowledgeError, stack.StackFailed, OSError) as error:
+        with suppress(OSError, KnowledgeError):  # where nothing can be written there are no logs either
+            demo.report_logs()
+        with suppress(OSError):
+            print(f"\ndemo: {error}", file=sys.stderr)
+        return 1
+    finally:
+        streams.let_go()
     return 0
 
 

@@ -1,29 +1,36 @@
 """Knowledge: bases of files, directories, URLs and notes, indexed by Celery workers and searched with citations.
 
-Public names only. Importing this package loads neither SQLModel, apsw nor numpy; the in-process service is
-`knowledge.service.KnowledgeService`. The client, and with it Celery, is loaded when it is first named: the command line does
-without.
+Public names only, each loaded when it is first named. The in-process service is `knowledge.service.KnowledgeService`.
 """
 
-from typing import TYPE_CHECKING, Any
-
-from knowledge.errors import KnowledgeError
-from knowledge.model.inputs import BaseInput, BasePatch, BaseQuery, DirectoryInput, FileInput, ItemInput, NoteInput, Strategy
-from knowledge.model.results import (
-    AddReceipt,
-    DeleteReceipt,
-    ItemPage,
-    ReindexReceipt,
-    RestoreReceipt,
-    SearchAnswer,
-    SearchHit,
-    StatusCounts,
-)
-from knowledge.model.status import ItemStatus, ItemType
-from knowledge.model.views import Base, Item
+import importlib
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from knowledge.client import KnowledgeClient
+    from knowledge.errors import KnowledgeError
+    from knowledge.model.inputs import (
+        BaseInput,
+        BasePatch,
+        BaseQuery,
+        DirectoryInput,
+        FileInput,
+        ItemInput,
+        NoteInput,
+        Strategy,
+    )
+    from knowledge.model.results import (
+        AddReceipt,
+        DeleteReceipt,
+        ItemPage,
+        ReindexReceipt,
+        RestoreReceipt,
+        SearchAnswer,
+        SearchHit,
+        StatusCounts,
+    )
+    from knowledge.model.status import ItemStatus, ItemType
+    from knowledge.model.views import Base, Item
 
 __all__ = [
     "AddReceipt",
@@ -51,9 +58,36 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name == "KnowledgeClient":
-        from knowledge.client import KnowledgeClient
+_MODULES: Final = {  # by their public names
+    "client": ("KnowledgeClient",),
+    "errors": ("KnowledgeError",),
+    "model.inputs": (
+        "BaseInput",
+        "BasePatch",
+        "BaseQuery",
+        "DirectoryInput",
+        "FileInput",
+        "ItemInput",
+        "NoteInput",
+        "Strategy",
+    ),
+    "model.results": (
+        "AddReceipt",
+        "DeleteReceipt",
+        "ItemPage",
+        "ReindexReceipt",
+        "RestoreReceipt",
+        "SearchAnswer",
+        "SearchHit",
+        "StatusCounts",
+    ),
+    "model.status": ("ItemStatus", "ItemType"),
+    "model.views": ("Base", "Item"),
+}
 
-        return KnowledgeClient
+
+def __getattr__(name: str) -> Any:
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,6 +13,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -38,6 +39,7 @@ from deploy.run.supervisor import (
     state_file,
 )
 from knowledge.errors import KnowledgeError
+from knowledge.interfaces.cli import streams
 
 ROOT: Final = Path(__file__).parents[2]
 PROCFILE: Final = ROOT / "Procfile"
@@ -309,12 +311,18 @@ def wait_for(condition: Callable[[], bool], deadline: float) -> bool:
 
 
 def main(arguments: list[str]) -> int:
+    streams.mend()
     try:
         for line in COMMANDS[arguments[0]]():
-            print(line)
-    except (KnowledgeError, StackFailed) as error:
-        print(f"{arguments[0]}: {error}", file=sys.stderr)
+            print(line, flush=True)
+    except BrokenPipeError:  # `| head -1` has read enough; what it asked for is done
+        return 0
+    except (KnowledgeError, StackFailed, OSError) as error:
+        with suppress(OSError):
+            print(f"{arguments[0]}: {error}", file=sys.stderr, flush=True)
         return 1
+    finally:
+        streams.let_go()
     return 0
 
 

@@ -3,6 +3,8 @@
 `main` is the console script `knowledge`. Nothing heavy is imported before a command needs it.
 """
 
+import os
+import signal
 import sys
 
 from knowledge.interfaces.cli.exits import ExitCode
@@ -17,6 +19,9 @@ NEEDS_SERVER = (
 
 def main() -> None:
     """Run one command with the arguments of this process and end the process with its exit code."""
+    minds = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not where Ctrl-C is to be ignored
+    if minds:
+        signal.signal(signal.SIGINT, _stop_at_once)  # an import that is interrupted can end in any error
     try:
         from knowledge.interfaces.cli.root import run
     except ModuleNotFoundError as missing:  # the base install is the thin client: no Typer in it
@@ -24,6 +29,14 @@ def main() -> None:
             raise
         print(NEEDS_SERVER, file=sys.stderr)
         sys.exit(ExitCode.USAGE)
-    except KeyboardInterrupt:  # while it was still loading
-        sys.exit(ExitCode.STOPPED)
-    sys.exit(run(sys.argv[1:]))
+    if minds:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    code = run(sys.argv[1:])
+    if minds:
+        signal.signal(signal.SIGINT, _stop_at_once)
+    sys.exit(code)
+
+
+def _stop_at_once(*_: object) -> None:
+    """Ctrl-C while nothing is at stake: before the command has begun, and after its end."""
+    os._exit(ExitCode.STOPPED)

@@ -20,6 +20,8 @@ from knowledge.model.views import Base
 app = typer.Typer(help="Create, change, list, restore and delete bases.", no_args_is_help=True)
 
 LEXICAL_ONLY = "no embedder: this base is searched by its words only"
+CHUNK_SIZE = f"Largest passage, in estimated tokens; the default is {BaseInput.model_fields['chunk_size'].default}."
+CHUNK_OVERLAP = f"What neighbouring passages share; the default is {BaseInput.model_fields['chunk_overlap'].default}."
 NO_LOCAL_MODEL = f"the default model is not installed (extra `local`); {LEXICAL_ONLY}"
 
 
@@ -30,8 +32,8 @@ def create(
         str | None, typer.Option(metavar="ID", callback=text, help="Model that embeds its texts (`knowledge model list`).")
     ] = None,
     no_embedder: Annotated[bool, typer.Option("--no-embedder", help="Search by words only.")] = False,
-    chunk_size: Annotated[int | None, typer.Option(metavar="TOKENS", help="Largest passage, in estimated tokens.")] = None,
-    chunk_overlap: Annotated[int | None, typer.Option(metavar="TOKENS", help="What neighbouring passages share.")] = None,
+    chunk_size: Annotated[int | None, typer.Option(metavar="TOKENS", help=CHUNK_SIZE)] = None,
+    chunk_overlap: Annotated[int | None, typer.Option(metavar="TOKENS", help=CHUNK_OVERLAP)] = None,
     chunk_strategy: Annotated[
         str | None, typer.Option(metavar="structured|delimiter", help="Cut at headings and paragraphs, or at a separator.")
     ] = None,
@@ -41,7 +43,9 @@ def create(
     threshold: Annotated[
         float | None, typer.Option(metavar="0..1", help="Least relevance of a hit, where scores are relevance.")
     ] = None,
-    document_count: Annotated[int | None, typer.Option(metavar="N", help="Hits that a search returns.")] = None,
+    document_count: Annotated[
+        int | None, typer.Option(metavar="N", help="Hits that a search returns; the default is 10.")
+    ] = None,
     fail_on_empty: Annotated[bool, typer.Option("--fail-on-empty", help="A file without text counts as failed.")] = False,
     shard: Annotated[str | None, typer.Option(metavar="NAME", callback=text, help="Which workers it belongs to.")] = None,
     group: Annotated[str | None, typer.Option(metavar="GROUP", callback=text, help="Id or name of its group.")] = None,
@@ -188,6 +192,15 @@ def _state(base: Base) -> str:
     return f"{base.status.value} ({base.error})" if base.error else base.status.value
 
 
+def _chunks(base: Base) -> str:
+    """How its texts are cut: what its model takes counts where that is less than what the base says."""
+    spec = next((spec for spec in application().list_models() if spec.id == base.embedder), None)
+    if spec is None or base.chunk_size <= spec.max_input_tokens:
+        return f"{base.chunk_strategy}, at most {base.chunk_size} tokens, {base.chunk_overlap} shared"
+    most, said = f"at most {spec.max_input_tokens} tokens", f"{base.chunk_size} tokens, {base.chunk_overlap} shared"
+    return f"{base.chunk_strategy}, {most} (all that {spec.id} takes; the base says {said})"
+
+
 def _record(base: Base) -> dict[str, str | None]:
     return {
         "id": base.id,
@@ -196,7 +209,7 @@ def _record(base: Base) -> dict[str, str | None]:
         "search": base.mode,
         "embedder": base.embedder,
         "dimensions": str(base.dimensions or ""),
-        "chunks": f"{base.chunk_strategy}, at most {base.chunk_size} tokens, {base.chunk_overlap} shared",
+        "chunks": _chunks(base),
         "threshold": "" if base.threshold is None else str(base.threshold),
         "hits": str(base.document_count or ""),
         "empty files": "failed" if base.fail_on_empty else "",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from knowledge.errors import KnowledgeError
+from knowledge.interfaces.cli.output import plain
 from knowledge.interfaces.cli.printable import printable
 from knowledge.interfaces.cli.shapes import error_object
 
@@ -20,8 +21,9 @@ def refuse(code: str, message: str, details: dict[str, Any] | None = None, *, as
         print(json.dumps(error_object(code, message, details), default=str), file=sys.stderr)
         return
     print(f"knowledge: {printable(message)}", file=sys.stderr)
-    for name, value in list((details or {}).items())[:MAX_DETAILS]:
-        print(f"  {printable(name)}: {printable(str(value))}", file=sys.stderr)
+    known = [(name, value) for name, value in (details or {}).items() if value is not None]
+    for name, value in known[:MAX_DETAILS]:
+        print(f"  {printable(name)}: {printable(plain(value))}", file=sys.stderr)
 
 
 def refuse_known(error: KnowledgeError, *, as_json: bool) -> None:

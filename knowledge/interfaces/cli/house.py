@@ -20,19 +20,20 @@ def register(app: typer.Typer) -> None:
 
 
 def broker(json: Json = False, debug: Debug = False) -> ExitCode:
-    """Run the embedded broker in the foreground, until it is told to stop (`make up` does this for you)."""
+    """Run the embedded broker in the foreground. It runs until it is told to stop; `make up` does this for you."""
     code = application().run_broker()
     Output(as_json=json).answer({"exit_code": code}, lambda out: None)
     return ExitCode.OK if code == 0 else ExitCode.FAILED
 
 
 def config(json: Json = False, debug: Debug = False) -> ExitCode:
-    """Show every setting as it is in effect, and where it comes from; secrets are masked."""
+    """Show every setting as it is in effect. Says where each comes from; secrets are masked."""
     settings = application().describe_settings()
 
     def people(out: Output) -> None:
-        rows = [(setting.variable, setting.value, setting.origin, setting.description) for setting in settings]
-        out.table(("SETTING", "VALUE", "FROM", "MEANING"), rows, whole=("SETTING",))
+        for setting in settings:
+            out.styled(f"{setting.variable} = {setting.value}  ({setting.origin})", "bold")
+            out.styled(setting.description, "", indent=4)
 
     Output(as_json=json).answer(list_object("settings", [setting_object(setting) for setting in settings]), people)
     return ExitCode.OK
@@ -68,5 +69,8 @@ def list_models(json: Json = False, debug: Debug = False) -> ExitCode:
         out.table(("ID", "KIND", "DIMENSIONS", "LANGUAGES", "INPUT TOKENS", "BILLED", "WHERE"), rows)
 
     wire = list_object("models", [model_object(spec, is_default=spec.id == default) for spec in declared])
-    Output(as_json=json).answer(wire, people)
+    output = Output(as_json=json)
+    output.answer(wire, people)
+    if not declared:
+        output.hint("no models are declared: bases are searched by their words only")
     return ExitCode.OK

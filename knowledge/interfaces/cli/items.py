@@ -3,15 +3,28 @@
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from knowledge.errors import ItemNotFound
+from knowledge.errors import ItemNotFound, ItemNotInBase
 from knowledge.interfaces.cli.application import opened_service
 from knowledge.interfaces.cli.exits import ExitCode
-from knowledge.interfaces.cli.options import BaseName, Debug, ItemName, Json, Timeout, Wait, example, text, texts
+from knowledge.interfaces.cli.options import (
+    BaseName,
+    Debug,
+    ItemName,
+    Json,
+    Timeout,
+    Wait,
+    checked,
+    example,
+    given,
+    text,
+    texts,
+)
 from knowledge.interfaces.cli.output import Output, clock, counted, detail
 from knowledge.interfaces.cli.progress import describe, shown
 from knowledge.interfaces.cli.shapes import conflict_object, counts_object, item_object, item_page_object, waited_object
@@ -20,7 +33,7 @@ from knowledge.model.ids import ItemId, JobId
 from knowledge.model.inputs import DirectoryInput, FileInput, ItemInput, NoteInput, Strategy
 from knowledge.model.jobs import JobStatus
 from knowledge.model.results import Conflict
-from knowledge.model.status import CONTAINERS, INDEXING_INTERRUPTED, ItemStatus, ItemType, Notice
+from knowledge.model.status import CONTAINERS, INDEXING_INTERRUPTED, ItemStatus, ItemType
 from knowledge.model.views import Base, Item
 
 if TYPE_CHECKING:
@@ -35,8 +48,11 @@ FAILURES_SHOWN: Final = 20  #: lines for people; a broken setting fails thousand
 @app.command("add", epilog=example("knowledge item add handbook ./docs --wait"))
 def add(
     base_name: BaseName,
-    paths: Annotated[list[Path] | None, typer.Argument(metavar="PATH...", help="Files and directories.")] = None,
-    note: Annotated[str | None, typer.Option("--note", metavar="TEXT", callback=text, help="Add this text as a note.")] = None,
+    paths: Annotated[list[str] | None, typer.Argument(metavar="PATH...", help="Files and directories.")] = None,
+    notes: Annotated[
+        list[str] | None,
+        typer.Option("--note", metavar="TEXT", callback=texts, help="Add this text as a note; may be repeated."),
+    ] = None,
     note_file: Annotated[
         Path | None,
         typer.Option("--note-file", metavar="FILE", allow_dash=True, help="Add this file's text as a note; - is stdin."),
@@ -55,7 +71,7 @@ def add(
     debug: Debug = False,
 ) -> ExitCode:
     """Add files, directories and notes. Their bytes are copied; indexing goes on in the background."""
-    inputs = [*map(_path_input, paths or ()), *_notes(note, note_file, title)]
+    inputs = [*map(_path_input, paths or ()), *_notes(notes or (), note_file, title)]
     if not inputs:
         raise typer.BadParameter("nothing to add: give a PATH, --note or --note-file")
     output = Output(as_json=json)
@@ -64,12 +80,12 @@ def add(
         receipt = service.add_items(base.id, inputs, strategy=on_conflict, idempotency_key=idempotency_key)
         if receipt.conflicts:
             return _refuse_conflicts(output, base, receipt.conflicts)
-        lacking = missing_hands(service, published=receipt.published)
+        lacking = missing_hands(service, base, published=receipt.published)
         if lacking:
             output.hint(f"accepted; {lacking}")
         items, waited = receipt.items, None
         if wait:
-            waited = _watch(service, base, [item.id for item in items], output, timeout)
+            waited = _watch(service, base, [item.id for item in items], output, timeout, told=lacking)
             items = _as_they_are_now(service, items)
 
     wire = {
@@ -85,10 +101,18 @@ def add(
         _print_end(output, waited, base)
         for item in items:
             if left_out := _left_out(item):
-                output.hint(f"left out of {item.title}: {left_out}")
+                output.hint(f"left out of {item.title}: {left_out}; see `knowledge item show {item.id}`")
     elif not lacking:
         output.hint(f"accepted {counted(len(items), 'item')}; see `knowledge item list`, or use --wait")
     return waited.exit_code if waited else ExitCode.OK
+
+
+class Kind(StrEnum):
+    """The types of items that can be added."""
+
+    FILE = "file"
+    DIRECTORY = "directory"
+    NOTE = "note"
 
 
 @app.command("list", epilog=example("knowledge item list handbook --status failed"))
@@ -98,7 +122,7 @@ def list_items(
         str | None, typer.Option("--in", metavar="ITEM", callback=text, help="Only what is directly in this directory.")
     ] = None,
     roots: Annotated[bool, typer.Option("--roots", help="Only what was added itself, not what was found inside.")] = False,
-    type_: Annotated[ItemType | None, typer.Option("--type", help="Only items of this type.")] = None,
+    type_: Annotated[Kind | None, typer.Option("--type", help="Only items of this type.")] = None,
     status: Annotated[ItemStatus | None, typer.Option("--status", help="Only items with this status.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=100, help="Rows of a page.")] = 20,
     cursor: Annotated[
@@ -107,14 +131,18 @@ def list_items(
     json: Json = False,
     debug: Debug = False,
 ) -> ExitCode:
-    """List the items of a base: directories first, then newest first."""
+    """List the items of a base: directories first, then newest first. What was added at once comes in the order of ids."""
+    if inside and roots:
+        raise typer.BadParameter("give either --in or --roots")
     with opened_service() as service:
         base = service.base(base_name)
+        if inside and service.item(ItemId(inside)).base_id != base.id:
+            raise ItemNotInBase(item_id=inside)
         page = service.list_items(
             base.id,
             group_id=ItemId(inside) if inside else None,
             roots_only=roots,
-            type=type_,
+            type=ItemType(type_.value) if type_ else None,
             status=status,
             limit=limit,
             cursor=cursor,
@@ -147,6 +175,7 @@ def show(item_id: ItemName, json: Json = False, debug: Debug = False) -> ExitCod
         for failure in failures:
             if failure.id != item.id:
                 out.line(f"  {_failure(failure)}")
+        _print_left_out(out, item)
 
     Output(as_json=json).answer(wire, people)
     return ExitCode.OK
@@ -168,7 +197,7 @@ def reindex(
     json: Json = False,
     debug: Debug = False,
 ) -> ExitCode:
-    """Fetch sources again and index them again; directories follow their folder. The old text is found until the new one is."""
+    """Fetch and index sources again. Directories follow their folder; the old text is found until the new one is."""
     if bool(item_ids) + everything + interrupted != 1:
         raise typer.BadParameter("give the ids of items, --all or --interrupted")
     if interrupted and allow_empty:
@@ -181,12 +210,12 @@ def reindex(
         else:
             chosen = _all_roots(service, base) if everything else [ItemId(item_id) for item_id in item_ids or ()]
             receipt = service.reindex_items(base.id, chosen, allow_empty=allow_empty)
-        lacking = missing_hands(service, published=receipt.published) if receipt.root_ids else None
+        lacking = missing_hands(service, base, published=receipt.published) if receipt.root_ids else None
         if lacking:
             output.hint(f"accepted; {lacking}")
         waited = None
         if wait and receipt.root_ids:
-            waited = _watch(service, base, receipt.root_ids, output, timeout, receipt.job_id)
+            waited = _watch(service, base, receipt.root_ids, output, timeout, job_id=receipt.job_id, told=lacking)
 
     wire = {
         "base_id": base.id,
@@ -223,7 +252,7 @@ def delete(
     json: Json = False,
     debug: Debug = False,
 ) -> ExitCode:
-    """Delete items with all they contain: hidden at once, removed in the background."""
+    """Delete items with all they contain. They are hidden at once and removed in the background."""
     if bool(item_ids) == everything:
         raise typer.BadParameter("give the ids of items, or --all")
     output = Output(as_json=json)
@@ -231,10 +260,12 @@ def delete(
         base = service.base(base_name)
         chosen = _all_roots(service, base) if everything else [ItemId(item_id) for item_id in item_ids or ()]
         receipt = service.delete_items(base.id, chosen)
-        lacking = missing_hands(service, published=receipt.published) if receipt.root_ids else None
+        lacking = missing_hands(service, base, published=receipt.published) if receipt.root_ids else None
         if lacking:
             output.hint(f"accepted; {lacking}")
-        waited = _watch(service, base, receipt.root_ids, output, timeout) if wait and receipt.root_ids else None
+        waited = None
+        if wait and receipt.root_ids:
+            waited = _watch(service, base, receipt.root_ids, output, timeout, deleting=True, told=lacking)
 
     wire = {
         "base_id": base.id,
@@ -261,25 +292,21 @@ def delete(
 # what is added ---------------------------------------------------------------------------------------------------------------
 
 
-def _path_input(path: Path) -> ItemInput:
+def _path_input(typed: str) -> ItemInput:
     """A directory if it is one now; everything else is a file, and the service says what is wrong with it."""
+    if not typed:  # as a path this would be the current directory
+        raise typer.BadParameter("a PATH is empty: name a file or directory")
+    path = Path(typed)
     return DirectoryInput(path=path) if path.is_dir() else FileInput(path=path)
 
 
-def _notes(written: str | None, file: Path | None, title: str | None) -> Sequence[NoteInput]:
-    from pydantic import ValidationError
-
-    if written is not None and file is not None:
+def _notes(written: Sequence[str], file: Path | None, title: str | None) -> Sequence[NoteInput]:
+    if written and file is not None:
         raise typer.BadParameter("give either --note or --note-file")
-    content = written if file is None else _content(file)
-    if content is None:
-        if title is not None:
-            raise typer.BadParameter("--title belongs to --note or --note-file")
-        return ()
-    try:
-        return (NoteInput(content=content, title=title),)
-    except ValidationError as wrong:
-        raise typer.BadParameter("; ".join(str(error["msg"]) for error in wrong.errors())) from None
+    contents = written if file is None else [_content(file)]
+    if title is not None and len(contents) != 1:
+        raise typer.BadParameter("--title belongs to one --note or --note-file")
+    return [checked(NoteInput, given(content=content, title=title)) for content in contents]
 
 
 def _content(file: Path) -> str:
@@ -329,10 +356,15 @@ def _watch(
     roots: Sequence[ItemId],
     output: Output,
     timeout_seconds: float | None,
+    *,
     job_id: JobId | None = None,
+    deleting: bool = False,
+    told: str | None = None,
 ) -> Waited:
     with shown(output) as reporter:
-        return until_settled(service, base, roots, reporter, job_id=job_id, timeout_seconds=timeout_seconds)
+        return until_settled(
+            service, base, roots, reporter, job_id=job_id, deleting=deleting, told=told, timeout_seconds=timeout_seconds
+        )
 
 
 def _as_they_are_now(service: "KnowledgeService", items: Sequence[Item]) -> list[Item]:
@@ -351,20 +383,35 @@ def _print_items(out: Output, items: Sequence[Item]) -> None:
             item.type.value,
             f"{item.status.value} ({item.error})" if item.error else item.status.value,
             "" if item.chunk_count is None else str(item.chunk_count),
-            item.concept_id or item.relative_path or item.title,
             ", ".join(item.notices),
+            item.concept_id or item.relative_path or item.title,  # last: a long one widens no other column
         )
         for item in items
     ]
-    out.table(("ID", "TYPE", "STATUS", "CHUNKS", "NAME", "NOTICES"), rows)
+    out.table(("ID", "TYPE", "STATUS", "CHUNKS", "NOTICES", "NAME"), rows)
 
 
 def _left_out(item: Item) -> str | None:
-    """What a directory did not take, by reason; None if that is nothing worth telling (hidden files are not)."""
+    """What a directory did not take, by reason; None if it took everything."""
     skipped = item.data.get("skipped")
-    if Notice.FILES_SKIPPED not in item.notices or not isinstance(skipped, dict):
+    if not isinstance(skipped, dict):
         return None
     return ", ".join(f"{number} {reason}" for reason, number in skipped.get("reasons", {}).items())
+
+
+def _print_left_out(out: Output, item: Item) -> None:
+    """The names of what a directory did not take, as far as they were kept; hidden files are counted only."""
+    skipped = item.data.get("skipped")
+    if not isinstance(skipped, dict):
+        return
+    sample = skipped.get("sample", [])
+    for one in sample:
+        out.line(f"left out: {one['path']} ({one['reason']})")
+    hidden = skipped.get("reasons", {}).get("hidden", 0)
+    if more := skipped.get("count", 0) - hidden - len(sample):
+        out.line(f"left out: {more} more")
+    if hidden:
+        out.line(f"left out: {counted(hidden, 'hidden file or folder', 'hidden files and folders')}, not named")
 
 
 def _failure(item: Item) -> str:
@@ -379,7 +426,10 @@ def _print_end(output: Output, waited: Waited, base: Base) -> None:
     elif waited.outcome is Outcome.TIMED_OUT:
         output.hint(f"still not done after {waited.seconds:.0f} s ({describe(waited.counts)}); the work goes on")
     else:
-        output.hint(": ".join(filter(None, (f"done in {waited.seconds:.1f} s", describe(waited.counts)))))
+        end = "failed after" if waited.exit_code is ExitCode.FAILED else "done in"
+        output.hint(": ".join(filter(None, (f"{end} {waited.seconds:.1f} s", describe(waited.counts)))))
+    if waited.gone:
+        output.hint(f"deleted meanwhile, and not indexed: {counted(waited.gone, 'item')}")
     for item in waited.failures[:FAILURES_SHOWN]:
         output.hint(f"failed: {_failure(item)}")
     if len(waited.failures) > FAILURES_SHOWN:

@@ -75,7 +75,7 @@ def cancel(job_id: JobName, json: Json = False, debug: Debug = False) -> ExitCod
 
 @app.command("requeue", epilog=example("knowledge jobs requeue 01938c2e-7d1f-7a30-9b57-3d0c1f2a4b5c"))
 def requeue(job_id: JobName, json: Json = False, debug: Debug = False) -> ExitCode:
-    """Have a job that waits, for a back-off or a lost message, go on now."""
+    """Have a waiting job go on now. It may wait for a back-off, or for a message that was lost."""
     with opened_service() as service:
         job = service.requeue_job(JobId(job_id))
 
@@ -85,7 +85,7 @@ def requeue(job_id: JobName, json: Json = False, debug: Debug = False) -> ExitCo
 
 @app.command("why", epilog=example("knowledge jobs why 01938c2e-7d1f-7a30-9b57-3d0c1f2a4b5c"))
 def why(item_id: ItemName, json: Json = False, debug: Debug = False) -> ExitCode:
-    """Say what explains an item's status: its job, whose run that is, and the last error."""
+    """Say what explains an item's status. Names its job, whose run that is, and the last error."""
     with opened_service() as service:
         found = service.why(ItemId(item_id))
 
@@ -97,7 +97,7 @@ def why(item_id: ItemName, json: Json = False, debug: Debug = False) -> ExitCode
             alive = {True: "alive", False: "gone", None: None}[found.owner_alive]
             out.record(
                 {f"job {name}" if name in ("id", "status") else name: value for name, value in _record(found.job).items()}
-                | {"owner is": alive, "lease until": clock(found.job.lease_until)}
+                | {"owner is": alive, "lease until": clock(found.job.lease_until, seconds=True)}
             )
 
     Output(as_json=json).answer(why_object(found), people)
@@ -127,9 +127,9 @@ def _record(job: Job) -> dict[str, str | None]:
         "losses": str(job.losses) if job.losses else None,
         "owner": f"{job.owner.host}, process {job.owner.pid}" if job.owner else None,
         "progress": detail(job.progress),
-        "created": clock(job.created_at),
-        "due": clock(job.scheduled_at),
-        "started": clock(job.started_at),
-        "finished": clock(job.finished_at),
+        "created": clock(job.created_at, seconds=True),
+        "due": clock(job.scheduled_at, seconds=True),
+        "started": clock(job.started_at, seconds=True),
+        "finished": clock(job.finished_at, seconds=True),
         "shard": job.shard,
     }

@@ -102,7 +102,7 @@ def enable_embedder(
     json: Json = False,
     debug: Debug = False,
 ) -> ExitCode:
-    """Give a base that searches by words alone a model, and index everything in it again."""
+    """Give a base without a model one. Everything in it is indexed again."""
     output = Output(as_json=json)
     with opened_service() as service:
         base = service.enable_embedder(service.base(base_name).id, embedder)

@@ -53,6 +53,7 @@ def checked(model: type[Model], values: Mapping[str, Any]) -> Model:
 def _complaint(error: Any) -> str:
     where = ".".join(str(part) for part in error["loc"])
     what = str(error["msg"]).removeprefix("Value error, ")
+    what = what[:1].lower() + what[1:]
     return f"{where}: {what}" if where else what
 
 

@@ -105,9 +105,9 @@ def console(stream: IO[str]) -> "Console":
     return Console(file=stream, width=width, markup=False, emoji=False, highlight=False)
 
 
-def clock(when: datetime | None) -> str:
-    """Local time to the minute, for people."""
-    return when.astimezone().strftime("%Y-%m-%d %H:%M") if when else ""
+def clock(when: datetime | None, *, seconds: bool = False) -> str:
+    """Local time to the minute or second, for people."""
+    return when.astimezone().strftime("%Y-%m-%d %H:%M:%S" if seconds else "%Y-%m-%d %H:%M") if when else ""
 
 
 def detail(of: Mapping[str, object]) -> str:
@@ -115,8 +115,17 @@ def detail(of: Mapping[str, object]) -> str:
     message = of.get("message")
     if message:
         return str(message)
-    return ", ".join(f"{name}={value}" for name, value in of.items())
+    return ", ".join(f"{name}={plain(value)}" for name, value in of.items() if value is not None)
 
 
-def counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+def plain(value: object) -> str:
+    """A value of an error's detail as people write it."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {plain(inner)}" for name, inner in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(plain(inner) for inner in value)
+    return str(value)
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {plural or noun + 's'}"

@@ -19,8 +19,13 @@ LINE_SECONDS: Final = 5.0  #: between two plain lines
 
 
 def describe(counts: StatusCounts) -> str:
-    """`8 completed, 2 failed, 1 reading`: what is done first, then what is going on; directories only while they expand."""
+    """`8 completed, 2 failed, 1 reading`: what is done first, then what is going on.
+
+    Directories count only while they expand, and where nothing but they themselves failed.
+    """
     numbers = dict(counts.leaves)
+    if not numbers.get(ItemStatus.FAILED) and counts.containers.get(ItemStatus.FAILED):
+        numbers[ItemStatus.FAILED] = counts.containers[ItemStatus.FAILED]  # it failed by itself, not for a file in it
     for status in (ItemStatus.PREPARING, ItemStatus.DELETING):
         if counts.containers.get(status):
             numbers[status] = numbers.get(status, 0) + counts.containers[status]

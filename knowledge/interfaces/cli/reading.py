@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
 
 
 def chunks(item_id: ItemName, json: Json = False, debug: Debug = False) -> ExitCode:
-    """List the passages of a file or note, or of everything in a directory, in the order of the text."""
+    """List the passages of an item. Of a directory those of everything in it, in the order of the text."""
     with opened_service() as service:
         item = service.item(ItemId(item_id))
         found = service.chunks(item.base_id, item.id)

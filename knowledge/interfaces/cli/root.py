@@ -1,14 +1,14 @@
 """All commands under one name, and what becomes of their errors."""
 
-import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
 
 from knowledge.errors import KnowledgeError
-from knowledge.interfaces.cli import bases, groups, house, items, jobs, life, reading, searching
+from knowledge.interfaces.cli import bases, groups, house, items, jobs, life, reading, searching, streams
 from knowledge.interfaces.cli.application import NoApplication
 from knowledge.interfaces.cli.exits import ExitCode
 from knowledge.interfaces.cli.failure import refuse, refuse_known, refuse_unknown
@@ -45,9 +45,11 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command; its exit code. Every error has been printed when this returns."""
     given = _options(arguments)
     as_json, debug = "--json" in given, "--debug" in given
-    _tolerate_foreign_characters()
+    streams.mend()
     try:
-        return _code(app(list(arguments), prog_name="knowledge", standalone_mode=False))
+        code = _code(app(list(arguments), prog_name="knowledge", standalone_mode=False))
+        sys.stdout.flush()  # here, where an error can still be told
+        return code
     except typer.TyperException as wrong:
         return _refuse_usage(wrong, as_json=as_json)
     except NoApplication as missing:
@@ -60,16 +62,25 @@ def run(arguments: Sequence[str]) -> int:
         refuse("stopped", "stopped", as_json=as_json)
         return ExitCode.STOPPED
     except BrokenPipeError:  # `| head` has read enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.OK
     except Exception as error:
-        refuse_unknown(error, as_json=as_json, debug=debug)
-        return ExitCode.FAILED
+        return _refuse_other(error, as_json=as_json, debug=debug)
+    finally:
+        streams.let_go()
 
 
 def _code(outcome: Any) -> int:
     """Commands return an `ExitCode`; what Typer ends by itself (help, version) returns a number or nothing."""
     return int(outcome) if isinstance(outcome, int) else ExitCode.OK
+
+
+def _refuse_other(error: Exception, *, as_json: bool, debug: bool) -> ExitCode:
+    with suppress(OSError):  # stderr may be as full as stdout
+        if isinstance(error, OSError) and streams.is_full(error):
+            refuse("output", f"the answer could not be written: {error.strerror}", as_json=as_json)
+        else:
+            refuse_unknown(error, as_json=as_json, debug=debug)
+    return ExitCode.FAILED
 
 
 def _options(arguments: Sequence[str]) -> frozenset[str]:
@@ -85,10 +96,3 @@ def _refuse_usage(wrong: typer.TyperException, *, as_json: bool) -> ExitCode:
     else:
         refuse("usage", wrong.format_message(), as_json=False)
     return ExitCode(wrong.exit_code)
-
-
-def _tolerate_foreign_characters() -> None:
-    """A character that the locale cannot print is escaped instead of ending the command."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")

@@ -15,13 +15,17 @@ from knowledge.interfaces.cli.snippet import snippet, terms
 from knowledge.model.results import SearchAnswer, SearchHit
 
 EXAMPLE: Final = example('knowledge search handbook "who may climb the tower"')
+MAX_HITS: Final = 200  #: the most that the service gives
 SNIPPET_COLUMNS: Final = 240  #: about three lines of a terminal; a Chinese character takes two
 
 
 def search(
     base_name: BaseName,
     query: Annotated[str, typer.Argument(metavar="QUERY", callback=text, help="A question or words; any language.")],
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Most hits to return.")] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", min=1, max=MAX_HITS, help="Most hits to return; the default is the base's, else 10."),
+    ] = None,
     json: Json = False,
     debug: Debug = False,
 ) -> ExitCode:

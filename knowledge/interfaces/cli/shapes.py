@@ -201,6 +201,7 @@ def waited_object(waited: "Waited") -> JsonObject:
         "counts": counts_object(waited.counts),
         "failures": [item_object(item) for item in waited.failures],
         "job": job_object(waited.job) if waited.job else None,
+        "gone": waited.gone,
     }
 
 

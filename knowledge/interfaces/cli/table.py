@@ -32,9 +32,24 @@ def _fit(widths: list[int], width: int, keep: Set[int]) -> None:
 
 
 def _cell(text: str, width: int) -> str:
-    """The text in exactly `width` terminal columns; a wide character that would stick out is left out."""
+    """The text in exactly `width` terminal columns, cut in its middle: how a path ends tells as much as how it begins.
+
+    A wide character that would stick out is left out.
+    """
     from rich.cells import cell_len, set_cell_size
 
     if cell_len(text) <= width:
         return set_cell_size(text, width)
-    return set_cell_size(set_cell_size(text, width - 1).rstrip() + CUT, width)
+    tail = _end(text, (width - 1) // 3)
+    head = set_cell_size(text, width - 1 - cell_len(tail)).rstrip()
+    return set_cell_size(head + CUT + tail, width)
+
+
+def _end(text: str, width: int) -> str:
+    """As much of the end as fits."""
+    from rich.cells import cell_len
+
+    tail = text[-width:]
+    while cell_len(tail) > width:
+        tail = tail[1:]
+    return tail

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Protocol
 
-from knowledge.errors import JobNotFound, Unavailable
+from knowledge.errors import ItemNotFound, JobNotFound, Unavailable
 from knowledge.interfaces.cli.exits import ExitCode
 from knowledge.model.ids import ItemId, JobId
 from knowledge.model.jobs import ACTIVE_JOB, Job, JobStatus
@@ -40,6 +40,7 @@ class Waited:
     failures: Sequence[Item]
     seconds: float
     job: Job | None = None  #: of a reindex: one that did not complete has left its items as they were
+    gone: int = 0  #: rows that somebody deleted meanwhile, at least so many; 0 of a delete
 
     @property
     def exit_code(self) -> ExitCode:
@@ -49,7 +50,7 @@ class Waited:
             return ExitCode.FAILED
         failed = _number(self.counts, ItemStatus.FAILED)
         completed = self.counts.leaves.get(ItemStatus.COMPLETED, 0)
-        if not failed:
+        if not failed and not self.gone:
             return ExitCode.OK
         return ExitCode.PARTIAL if completed else ExitCode.FAILED
 
@@ -71,6 +72,8 @@ def until_settled(
     reporter: Reporter,
     *,
     job_id: JobId | None = None,
+    deleting: bool = False,
+    told: str | None = None,
     timeout_seconds: float | None = None,
     rest: Callable[[float], None] = time.sleep,
 ) -> Waited:
@@ -78,11 +81,13 @@ def until_settled(
 
     Args:
         job_id: of a reindex, which changes no status before it has the sources; must have ended as well.
+        deleting: nothing is expected to be left.
+        told: what the person has read already of why the work does not start.
     """
     began = time.monotonic()
     counts = StatusCounts(leaves={}, containers={})
     outcome = Outcome.SETTLED
-    watch = _Watch(service, reporter)
+    watch = _Watch(service, base, reporter, told)
     most = 0
     job: Job | None = None
     try:
@@ -92,7 +97,7 @@ def until_settled(
                 job = _job(service, job_id)  # before the counts: work that it starts must be seen in them
                 counts = service.status_counts(base.id, roots)
             except Unavailable as busy:  # the work goes on meanwhile; so does the waiting
-                reporter.say(str(busy))
+                watch.say(str(busy))
             else:
                 most = max(most, counts.total)
                 has_begun = job is None or job.status not in ACTIVE_JOB
@@ -107,7 +112,12 @@ def until_settled(
             rest(max(POLL_SECONDS, POLL_SHARE * (now - asked)))
     except KeyboardInterrupt:
         outcome = Outcome.STOPPED
-    return Waited(outcome, counts, _failures(service, base, roots, counts), time.monotonic() - began, job)
+    seconds = time.monotonic() - began
+    lost = most - counts.total
+    gone = 0
+    if outcome is Outcome.SETTLED and not deleting and lost > 0:
+        gone = lost if job_id is None else _gone(service, roots)  # a reindex drops the files that are no longer there itself
+    return Waited(outcome, counts, _failures(service, base, roots, counts), seconds, job, gone)
 
 
 def share_done(counts: StatusCounts, most: int) -> float:
@@ -115,27 +125,34 @@ def share_done(counts: StatusCounts, most: int) -> float:
     deleting = _number(counts, ItemStatus.DELETING)
     if deleting:
         return 1 - counts.total / max(most, 1)
+    if not counts.leaves and counts.containers.get(ItemStatus.FAILED):  # a directory that could not be read
+        return 0.0
     return counts.work_done
 
 
-def missing_hands(service: "KnowledgeService", *, published: bool = True) -> str | None:
-    """Why accepted work does not start now, or None."""
+def missing_hands(service: "KnowledgeService", base: Base, *, published: bool = True) -> str | None:
+    """Why accepted work of this base does not start now, or None."""
     if not published:
         return NO_BROKER
-    if not any(worker.is_alive for worker in service.workers()):
+    from knowledge.topology import control_queue, index_queue  # with kombu, which the help of a command need not load
+
+    read = {queue for worker in service.workers() if worker.is_alive for queue in worker.queues}
+    if not read:
         return NO_WORKER
-    return None
+    unread = [queue for queue in (index_queue(base.shard), control_queue(base.shard)) if queue not in read]
+    return f"no running worker reads {' and '.join(unread)}: start one for the shard {base.shard}" if unread else None
 
 
 class _Watch:
     """Says once, when nothing moves, that nobody is there to move it."""
 
-    def __init__(self, service: "KnowledgeService", reporter: Reporter) -> None:
+    def __init__(self, service: "KnowledgeService", base: Base, reporter: Reporter, told: str | None) -> None:
         self.service = service
+        self.base = base
         self.reporter = reporter
         self.seen: StatusCounts | None = None
         self.since = time.monotonic()
-        self.said: str | None = None
+        self.said = told
 
     def look(self, counts: StatusCounts) -> None:
         now = time.monotonic()
@@ -146,12 +163,19 @@ class _Watch:
             return
         self.since = now
         try:
-            reason = missing_hands(self.service, published=self.service.broker_answers())
+            reason = missing_hands(self.service, self.base, published=self.service.broker_answers())
         except Unavailable:
             return
-        if reason and reason != self.said:
-            self.reporter.say(reason)
-        self.said = reason
+        if reason:
+            self.say(reason)
+        else:
+            self.said = None
+
+    def say(self, text: str) -> None:
+        """Tell it, unless it is what was told last."""
+        if text != self.said:
+            self.reporter.say(text)
+        self.said = text
 
 
 def _job(service: "KnowledgeService", job_id: JobId | None) -> Job | None:
@@ -159,6 +183,16 @@ def _job(service: "KnowledgeService", job_id: JobId | None) -> Job | None:
         return service.job(job_id) if job_id else None
     except JobNotFound:  # it ended so long ago that its row is gone
         return None
+
+
+def _gone(service: "KnowledgeService", roots: Sequence[ItemId]) -> int:
+    gone = 0
+    for root in roots:
+        try:
+            service.item(root)
+        except ItemNotFound:
+            gone += 1
+    return gone
 
 
 def _number(counts: StatusCounts, status: ItemStatus) -> int:

@@ -16,6 +16,7 @@ from config.settings import Settings
 from knowledge.logs import log_context
 
 log = logging.getLogger("knowledge.test")
+TASKS = ["knowledge.recovery", "knowledge.due-tick", "knowledge.tidy", "knowledge.index-documents"]
 
 
 @pytest.fixture(autouse=True)
@@ -159,3 +160,26 @@ def test_level_is_kept(tmp_path):
     log.info("quiet")
 
     assert "" == stream.getvalue()
+
+
+@pytest.mark.parametrize(("expected", "level"), [(["knowledge.index-documents"] * 3, "INFO"), (TASKS * 3, "DEBUG")])
+def test_what_runs_by_the_clock_is_told_at_debug_only(tmp_path, expected, level):
+    """Three lines a second would fill a disk with nothing; a job's own lines stay."""
+    stream = io.StringIO()
+    configure(Settings(data_dir=tmp_path, log_level=level), stream=stream)
+
+    for name in TASKS:
+        logging.getLogger("celery.beat").info("Scheduler: Sending due task %s (%s)", name, name)
+    for name in TASKS:
+        logging.getLogger("celery.worker.strategy").info("Task %(name)s[%(id)s] received", {"name": name, "id": "1"})
+    for name in TASKS:
+        logging.getLogger("celery.app.trace").info("Task %(name)s[%(id)s] succeeded", {"name": name, "id": "1"})
+
+    assert expected == [name for line in stream.getvalue().splitlines() for name in TASKS if name in line]
+
+
+def test_trouble_of_what_runs_by_the_clock_is_told(text):
+    """Only its ordinary comings and goings are left out."""
+    logging.getLogger("celery.app.trace").error("Task %(name)s raised", {"name": "knowledge.recovery"})
+
+    assert "knowledge.recovery raised" in text.getvalue()

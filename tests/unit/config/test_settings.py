@@ -158,3 +158,47 @@ def test_effective_settings_are_all_shown_with_their_origin_and_without_secrets(
     assert ("****", f"file {tmp_path}/password") == (shown["flower_password"].value, shown["flower_password"].origin)
     assert ("15", "default") == (shown["sweep_seconds"].value, shown["sweep_seconds"].origin)
     assert "hunter22" not in repr(load(environ))
+
+
+def test_a_data_directory_that_others_can_read_is_closed(tmp_path):
+    """Made by hand, or by an older hand: it is the owner's alone once something has started on it."""
+    for name, inside in (("empty", None), ("used", "catalogue.sqlite")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name).chmod(0o755)
+        if inside:
+            (tmp_path / name / inside).touch()
+        load({"KNOWLEDGE_DATA_DIR": str(tmp_path / name)})
+
+    assert [0o700, 0o700] == [(tmp_path / name).stat().st_mode & 0o777 for name in ("empty", "used")]
+
+
+def test_a_folder_of_other_things_is_no_data_directory_and_keeps_its_mode(tmp_path):
+    """Somebody's home or /tmp must not be closed to others by a wrong setting."""
+    (tmp_path / "home" / "letters").mkdir(parents=True)
+    (tmp_path / "home").chmod(0o755)
+
+    assert "chmod 700" in str(refusal({"KNOWLEDGE_DATA_DIR": str(tmp_path / "home")}))
+    assert 0o755 == (tmp_path / "home").stat().st_mode & 0o777
+
+
+def test_an_empty_data_directory_is_refused():
+    """A variable that a script failed to fill must not lead to the default library."""
+    assert "is empty" in str(refusal({"KNOWLEDGE_DATA_DIR": ""}))
+
+
+@pytest.mark.parametrize(
+    "given", [{"KNOWLEDGE_LEASE_SECONDS": "-1"}, {"KNOWLEDGE_LOG_FORMAT": "xml"}, {"KNOWLEDGE_FLOWER_PORT": "x"}]
+)
+def test_refusals_do_not_speak_python(environ, given):
+    """No word of the validator's own."""
+    said = str(refusal(environ | given))
+
+    assert [] == [word for word in ("Value error", "Input ", "None", "[", "(") if word in said]
+
+
+def test_a_list_is_shown_as_it_is_written(environ):
+    """As JSON, or as a word if it is empty."""
+    folders = environ | {"KNOWLEDGE_IMPORT_ROOTS": '["/srv/a"]'}
+    shown = [{setting.name: setting.value for setting in effective(load(given))} for given in (environ, folders)]
+
+    assert ["none", '["/srv/a"]'] == [each["import_roots"] for each in shown]

@@ -60,7 +60,7 @@ def test_a_process_whose_log_cannot_be_opened_is_tried_again(supervisor, setting
 
 def test_a_log_of_its_own_that_is_full_does_not_end_it(supervisor, monkeypatch):
     """What it has to say is lost; what it has to do is done."""
-    with open("/dev/full", "w") as full:
+    with Path("/dev/full").open("w") as full:
         monkeypatch.setattr(sys, "stdout", full)
         supervisor.tend()
         monkeypatch.undo()

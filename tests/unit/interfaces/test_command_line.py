@@ -15,7 +15,7 @@ from knowledge.interfaces.cli.failure import refuse_known
 from knowledge.interfaces.cli.root import app, run
 
 CLI = Path(__file__).parents[3] / "knowledge" / "interfaces" / "cli"
-MAY_SEE = ("knowledge.interfaces", "knowledge.service", "knowledge.model", "knowledge.errors")
+MAY_SEE = ("knowledge.interfaces", "knowledge.service", "knowledge.model", "knowledge.errors", "knowledge.topology")
 HEAVY = {"numpy", "sqlmodel", "sqlalchemy", "apsw", "celery", "kombu", "redis", "rich", "onnxruntime", "magic"}
 
 
@@ -37,6 +37,15 @@ def test_help_of_each_command_shows_an_example(words, capsys):
     assert f"Example: knowledge {' '.join(words)}" in " ".join(shown.split())
     assert "--json" in shown
     assert "--debug" in shown
+
+
+@pytest.mark.parametrize("group", [[], ["base"], ["group"], ["item"], ["jobs"], ["db"], ["model"]], ids=" ".join)
+def test_no_summary_is_cut_in_a_list_of_commands(group, capsys, monkeypatch):
+    """On a terminal of 80 columns each command's line says a whole sentence."""
+    monkeypatch.setenv("COLUMNS", "80")
+    run([*group, "--help"])
+
+    assert [] == [line for line in capsys.readouterr().out.splitlines() if line.startswith("  ") and "..." in line]
 
 
 def test_commands_are_the_documented_ones():
@@ -90,6 +99,11 @@ def test_the_command_line_sees_only_the_service_and_its_vocabulary():
         ["base", "create", "x", "--no-embedder", "--threshold", "2"],
         ["item", "add", "x"],
         ["item", "add", "x", "--title", "t"],
+        ["item", "add", "x", ""],
+        ["item", "add", "x", "p", ""],
+        ["item", "add", "x", "--note", "a", "--note", "b", "--title", "t"],
+        ["item", "list", "x", "--in", "i", "--roots"],
+        ["item", "list", "x", "--type", "url"],
         ["item", "add", "x", "--note", "a", "--note-file", "-"],
         ["item", "add", "x", "--note-file", "/no/such/file"],
         ["item", "add", "x", "--note", "a", "--title", " "],
@@ -122,6 +136,7 @@ def test_the_command_line_sees_only_the_service_and_its_vocabulary():
         ["item", "delete", "x", "caf\udce9"],
         ["search", "x"],
         ["search", "x", "q", "--limit", "0"],
+        ["search", "x", "q", "--limit", "201"],
         ["jobs", "list", "--status", "happy"],
     ],
     ids=lambda arguments: ascii(" ".join(arguments)),
@@ -239,3 +254,61 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
         )  # fmt: skip
 
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("redirected", ["> /dev/full", ">&-", "2>&-", "> /dev/full 2> /dev/full", "<&-"])
+def test_streams_that_take_nothing_end_without_a_traceback(redirected, tmp_path):
+    """A full disk is an error that is told where possible; what the caller closed is not missed."""
+    command = f"{sys.executable} -m knowledge.interfaces.cli model list {redirected}"
+    done = subprocess.run(
+        ["/bin/sh", "-c", command],
+        env=os.environ | {"KNOWLEDGE_DATA_DIR": str(tmp_path / "data")},
+        capture_output=True, text=True, check=False, cwd=CLI.parents[2],
+    )  # fmt: skip
+
+    assert (ExitCode.FAILED if "full" in redirected else ExitCode.OK) == done.returncode, done
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+    if redirected == "> /dev/full":
+        assert "could not be written" in done.stderr
+
+
+def test_ctrl_c_while_it_loads_is_quiet(tmp_path):
+    """Whatever is being imported at that moment: code 130 and not a word."""
+    slow = tmp_path / "slow_application.py"
+    slow.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nimport time\ntime.sleep(30)\n")
+    loading = "import signal, sys, types\nfrom knowledge.interfaces.cli import main\n"
+    hooked = (
+        "class Finder:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'typer': signal.raise_signal(signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Finder())\nmain()"
+    )
+    early = subprocess.run(
+        [sys.executable, "-c", loading + hooked], capture_output=True, text=True, check=False, cwd=CLI.parents[2]
+    )
+    late = subprocess.run(
+        [sys.executable, "-m", "knowledge.interfaces.cli", "base", "list"],
+        env=os.environ | {"KNOWLEDGE_APP": "slow_application:service", "PYTHONPATH": f"{CLI.parents[2]}:{tmp_path}"},
+        capture_output=True, text=True, check=False, cwd=tmp_path,
+    )  # fmt: skip
+
+    assert (ExitCode.STOPPED, "") == (early.returncode, early.stderr)
+    assert (ExitCode.STOPPED, "") == (late.returncode, late.stderr)
+
+
+def test_the_package_itself_loads_nothing():
+    """So that Ctrl-C right after the start meets the command line's own handler, and `--help` is quick."""
+    code = "import sys, knowledge\nprint('pydantic' in sys.modules, 'knowledge.errors' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=CLI.parents[2])
+
+    assert "False False\n" == done.stdout
+
+
+def test_every_public_name_of_the_package_is_there():
+    """Each name loads when it is asked for; no other one exists."""
+    import knowledge
+
+    assert [] == [name for name in knowledge.__all__ if getattr(knowledge, name) is None]
+    with pytest.raises(AttributeError):
+        knowledge.nothing  # noqa: B018 - the access is what is tested

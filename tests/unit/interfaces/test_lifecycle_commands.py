@@ -14,7 +14,10 @@ import pytest
 
 from knowledge.interfaces.cli import ExitCode
 from knowledge.interfaces.cli.root import run
+from knowledge.model.documents import EmbedderSpec
 from tests.house import House
+
+SMALL_MODELS = (EmbedderSpec(id="hashing", kind="hashing", dimensions=16, max_input_tokens=100),)
 
 
 class Typed:
@@ -44,7 +47,12 @@ class Typed:
 def cli(house: House, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
     """The command line of an application that is this house."""
     application = ModuleType("house_application")
-    vars(application).update(service=lambda: house.service, default_embedder=lambda: None, log_directory=lambda: house.root)
+    vars(application).update(
+        service=lambda: house.service,
+        default_embedder=lambda: None,
+        list_models=lambda: SMALL_MODELS,
+        log_directory=lambda: house.root,
+    )
     monkeypatch.setitem(sys.modules, "house_application", application)
     monkeypatch.setenv("KNOWLEDGE_APP", "house_application:service")
     return Typed(capsys)
@@ -184,3 +192,60 @@ def test_a_bundle_whose_model_is_not_declared_arrives_failed_and_can_be_restored
     restored = cli.json(*shlex.split(typed.replace("NAME", "new")))
     assert ("completed", 1) == (restored["base"]["status"], len(restored["items"]))
     assert "bundle_unreadable" == cli.json("base", "import", "no.zip", expect=ExitCode.FAILED)["code"]
+
+
+# items -----------------------------------------------------------------------------------------------------------------------
+
+
+def test_each_note_of_a_command_is_added(cli):
+    """None of several --note is lost."""
+    cli.base()
+
+    added = cli.json("item", "add", "b", "--note", "first", "--note", "second")
+
+    assert ["first", "second"] == [item["source"] for item in added["items"]]
+
+
+def test_an_unknown_directory_is_not_an_empty_one(cli):
+    """`--in` of an id that does not exist, or of another base, is refused."""
+    cli.base()
+    cli.base(name="other")
+    there = cli.json("item", "add", "other", "--note", "text")["items"][0]["id"]
+
+    assert "item_not_found" == cli.json("item", "list", "b", "--in", "nothing", expect=ExitCode.FAILED)["code"]
+    assert "item_not_in_base" == cli.json("item", "list", "b", "--in", there, expect=ExitCode.FAILED)["code"]
+
+
+def test_a_cursor_that_is_none_of_ours_gives_the_first_page(cli):
+    """As the catalogue promises."""
+    cli.base()
+    cli.run("item", "add", "b", "--note", "text")
+
+    assert 1 == len(cli.json("item", "list", "b", "--cursor", "garbage")["items"])
+
+
+def test_the_name_is_the_last_column(cli):
+    """A very long one widens no row but its own."""
+    cli.base()
+    cli.run("item", "add", "b", "--note", "x", "--title", "n" * 150)
+    cli.run("item", "add", "b", "--note", "x", "--title", "short")
+
+    heading, *rows = cli.run("item", "list", "b").stdout.splitlines()
+    assert heading.endswith("NAME")
+    assert 100 > min(len(row) for row in rows)
+
+
+def test_a_base_says_how_long_its_passages_really_are(cli):
+    """What the model takes counts where it is less than what the base says."""
+    cli.base("--embedder", "hashing", name="small")
+
+    assert "at most 100 tokens (all that hashing takes; the base says 1024 tokens, 200 shared)" in (
+        cli.run("base", "show", "small").stdout
+    )
+
+
+def test_an_application_without_models_says_so(cli, monkeypatch):
+    """An empty answer is explained."""
+    monkeypatch.setattr(sys.modules["house_application"], "list_models", lambda: ())
+
+    assert "no models are declared" in cli.run("model", "list").stderr

@@ -2,11 +2,12 @@
 
 import io
 import re
+from datetime import UTC, datetime
 
 import pytest
 
 from knowledge.interfaces.cli import output as output_module
-from knowledge.interfaces.cli.output import Output
+from knowledge.interfaces.cli.output import Output, clock, detail
 
 ID = "01938c2e-7d1f-7a30-9b57-3d0c1f2a4b5c"
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
@@ -43,7 +44,8 @@ def test_a_terminal_gets_lines_that_fit_with_whole_ids(printed, width):
     assert ID in lines[1]
     assert "completed" in lines[1]
     assert width >= max(len(ESCAPE.sub("", line)) for line in lines)
-    assert lines[1].endswith("…")
+    assert lines[1].endswith("/file.md")
+    assert "…" in lines[1]
 
 
 def test_a_narrow_terminal_gets_records(printed):
@@ -86,3 +88,17 @@ def test_hints_are_silent_with_json(capsys):
     Output(as_json=True).hint("accepted")
 
     assert ("", "") == capsys.readouterr()
+
+
+def test_a_detail_is_written_as_people_write():
+    """Lists, pairs and what is not known do not look like a program's."""
+    shown = detail({"ids": ["a", "b"], "skipped": {"empty": 1}, "path": None})
+
+    assert "ids=a, b, skipped=empty 1" == shown
+
+
+def test_a_moment_shows_seconds_where_they_matter():
+    """Jobs are short."""
+    when = datetime(2026, 3, 1, 9, 30, 7, tzinfo=UTC)
+
+    assert (16, ":07") == (len(clock(when)), clock(when, seconds=True)[-3:])

@@ -5,9 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from knowledge.errors import ItemNotFound, Unavailable
 from knowledge.interfaces.cli import ExitCode
 from knowledge.interfaces.cli.progress import Silence, describe
-from knowledge.interfaces.cli.wait import Outcome, Waited, share_done, until_settled
+from knowledge.interfaces.cli.wait import NO_BROKER, NO_WORKER, Outcome, Waited, missing_hands, share_done, until_settled
 from knowledge.model.ids import BaseId, JobId
 from knowledge.model.jobs import Job, JobStatus, JobType
 from knowledge.model.results import StatusCounts
@@ -50,6 +51,7 @@ def test_exit_code_of_unfinished_work():
         (0.0, StatusCounts({}, {PREPARING: 1}), 1),
         (0.75, StatusCounts({DELETING: 1}, {}), 4),
         (1.0, StatusCounts({}, {}), 4),
+        (0.0, StatusCounts({}, {FAILED: 1}), 1),
     ],
 )
 def test_percent_is_by_work_done(expected, counts, most):
@@ -62,6 +64,93 @@ def test_counts_in_words():
     counts = StatusCounts({READING: 1, FAILED: 2, COMPLETED: 8}, {PREPARING: 1, ItemStatus.PROCESSING: 3})
 
     assert "8 completed, 2 failed, 1 preparing, 1 reading" == describe(counts)
+
+
+def test_a_directory_that_failed_by_itself_is_counted():
+    """Otherwise nothing would be said of it at all."""
+    assert "1 failed" == describe(StatusCounts({}, {FAILED: 1}))
+
+
+class Polled:
+    """A service whose counts are these, one after the other; an error among them is raised."""
+
+    def __init__(self, *steps, left=()):
+        self.steps = list(steps)
+        self.left = left
+        self.job = lambda job_id: job(JobStatus.COMPLETED)
+
+    def status_counts(self, base_id, roots):
+        step = self.steps.pop(0)
+        if isinstance(step, Exception):
+            raise step
+        return step
+
+    def item(self, item_id):
+        if item_id not in self.left:
+            raise ItemNotFound
+
+    def failures(self, base_id, roots):
+        return ()
+
+
+BASE = SimpleNamespace(id="b", shard="main")
+TWO_READING = StatusCounts({READING: 2}, {})
+
+
+def waited_for(service, **more):
+    return until_settled(service, BASE, ["i", "j"], Silence(), rest=lambda seconds: None, **more)
+
+
+def test_work_that_was_deleted_meanwhile_is_not_done():
+    """One of two is gone: some of it did not happen; both: none of it."""
+    some = waited_for(Polled(TWO_READING, StatusCounts({COMPLETED: 1}, {})))
+    none = waited_for(Polled(TWO_READING, StatusCounts({}, {})))
+
+    assert (1, ExitCode.PARTIAL) == (some.gone, some.exit_code)
+    assert (2, ExitCode.FAILED) == (none.gone, none.exit_code)
+
+
+def test_what_vanishes_by_a_delete_or_a_reindex_is_as_it_should_be():
+    """A delete leaves nothing; a reindex drops files that have left the folder, while its roots stay."""
+    deleted = waited_for(Polled(StatusCounts({DELETING: 2}, {}), StatusCounts({}, {})), deleting=True)
+    followed = waited_for(Polled(TWO_READING, StatusCounts({COMPLETED: 1}, {}), left=("i", "j")), job_id=JobId("j"))
+    lost = waited_for(Polled(TWO_READING, StatusCounts({COMPLETED: 1}, {}), left=("i",)), job_id=JobId("j"))
+
+    assert [ExitCode.OK, ExitCode.OK, ExitCode.PARTIAL] == [deleted.exit_code, followed.exit_code, lost.exit_code]
+
+
+def test_what_keeps_work_from_starting_is_said_once():
+    """Neither each poll nor the receipt's own word on it makes it come again."""
+    said = []
+    reporter = SimpleNamespace(update=lambda counts, share: None, say=said.append)
+    busy, done = Unavailable("busy"), StatusCounts({COMPLETED: 2}, {})
+
+    until_settled(Polled(busy, busy, done), BASE, ["i"], reporter, rest=lambda seconds: None)
+    until_settled(Polled(busy, busy, done), BASE, ["i"], reporter, told="busy", rest=lambda seconds: None)
+
+    assert ["busy"] == said
+
+
+@pytest.mark.parametrize(
+    ("expected", "published", "workers"),
+    [
+        (NO_BROKER, False, [["knowledge.main", "knowledge.main.control"]]),
+        (NO_WORKER, True, []),
+        (None, True, [["knowledge.main"], ["knowledge.main.control", "knowledge.upkeep"]]),
+        ("no running worker reads knowledge.main.control: start one for the shard main", True, [["knowledge.main"]]),
+        (
+            "no running worker reads knowledge.main and knowledge.main.control: start one for the shard main",
+            True,
+            [["knowledge.other", "knowledge.other.control"]],
+        ),
+    ],
+)
+def test_hands_are_missing_where_nobody_reads_the_queues_of_the_shard(expected, published, workers):
+    """A worker of another shard, or of another kind of job, is no help."""
+    alive = [SimpleNamespace(is_alive=True, queues=queues) for queues in workers]
+    gone = SimpleNamespace(is_alive=False, queues=["knowledge.main", "knowledge.main.control"])
+
+    assert expected == missing_hands(SimpleNamespace(workers=lambda: [*alive, gone]), BASE, published=published)
 
 
 def job(status):
