@@ -25,6 +25,7 @@ from knowledge.files.paths import RESERVED, guard, guard_base
 from knowledge.files.store import Staged
 
 CHUNK_BYTES: Final = 1 << 20
+_DATABASE_ENDS: Final = ("", "-wal", "-shm", "-journal")  #: what SQLite lays beside a database
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _NO_SUCH: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
@@ -36,7 +37,7 @@ class LocalRawFiles:
     """Implements `RawFiles` below one directory, which is made when it is first needed.
 
     Args:
-        own: files elsewhere that are Knowledge's as well: the catalogue, if it does not lie below `root`.
+        own: databases elsewhere that are Knowledge's as well: the catalogue, if it does not lie below `root`.
     """
 
     def __init__(self, root: Path, own: Collection[Path] = ()) -> None:
@@ -125,12 +126,13 @@ class LocalRawFiles:
         be opened: when it is closed again, the process loses its locks.
         """
         try:
-            real = Path(os.path.realpath(path))
+            real = os.path.realpath(path)
         except ValueError:  # a NUL inside: nothing lies there
             return False
-        if real.is_relative_to(os.path.realpath(self._root)):
+        root = os.path.realpath(self._root)
+        if real == root or real.startswith(f"{root.rstrip('/')}/"):
             return True
-        return any(real.parent == own.parent and real.name.startswith(own.name) for own in map(_real, self._own))  # -wal, -shm
+        return any(real == f"{os.path.realpath(own)}{end}" for own in self._own for end in _DATABASE_ENDS)
 
     def path(self, base_id: str, path: str) -> Path:
         return self._base(base_id) / "raw" / guard(path)
@@ -273,10 +275,6 @@ class LocalRawFiles:
                 except OSError as error:
                     if error.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
                         raise
-
-
-def _real(path: Path) -> Path:
-    return Path(os.path.realpath(path))
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Web pages as Markdown: headings, lists, tables and code stay; scripts, styles, addresses and pictures go.
 
-A page whose elements lie deeper inside each other than the converter goes would lose that text. It is read without its structure
-instead: its words in their order, a line for each block.
+A page whose elements lie deeper inside each other than the converter goes would lose that text. It is read without its
+structure instead: its words in their order, a line for each block.
 """
 
 import html

@@ -64,6 +64,15 @@ _BINARY: Final = (
 )
 #: Named like these, plain words are what is left of a damaged file or an error message saved in its place.
 _BINARY_SUFFIXES: Final = frozenset(_BINARY.split())
+_LEFT_OUT: Final = (
+    ".exe .dll .so .dylib .o .a .obj .class .jar .pyc .wasm .bin .dat .iso .img .dmg "  # programs and images of disks
+    ".ttf .otf .woff .woff2 .ico .icns .psd .svg .eps .ps .rtf "  # fonts and drawings
+    ".sqlite .sqlite3 .db .parquet .npy .pkl .onnx .safetensors .xz .bz2 .zst .tar .tgz "  # data
+    ".lock .map .pem .key .crt .cer .p12 .gpg"  # made by tools, or secrets
+)
+#: Not taken from a directory whatever they hold, and not opened.
+UNWANTED_SUFFIXES: Final = _BINARY_SUFFIXES | frozenset(_LEFT_OUT.split())
+_KEY: Final = b"-----BEGIN "  #: keys and certificates, which need no suffix
 
 _MAIN_PARTS: Final = (
     (rb"wordprocessingml\.(document|template)\.main|ms-word\.(document|template)\.macroEnabled", DOCX),
@@ -120,6 +129,19 @@ def is_binary(path: Path) -> bool:
     """
     with path.open("rb") as file:
         return not looks_like_text(file.read(SNIFF_BYTES))
+
+
+def sniff_text(path: Path, suffix: str) -> str | None:
+    """The media type of a file that begins like text, whatever it is called; None for binary data, keys and certificates.
+
+    Raises:
+        OSError: the file cannot be opened.
+    """
+    with path.open("rb") as file:
+        head = file.read(SNIFF_BYTES)
+    if not head or head.startswith((b"%PDF-", _KEY)) or not looks_like_text(head):
+        return None
+    return _text_type(head, suffix)
 
 
 def _head(path: Path) -> bytes:

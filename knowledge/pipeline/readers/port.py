@@ -14,7 +14,7 @@ class Reader(Protocol):
     """
 
     name: ClassVar[str]
-    suffixes: ClassVar[frozenset[str]]  #: lower case with their dot; what a directory import takes because this reader is there
+    suffixes: ClassVar[frozenset[str]]  #: lower case with their dot; what a directory import takes by its name
 
     def score(self, source: SourceFile) -> int | None:
         """How well this reader fits, higher wins; None if it does not read such files at all. Must not open the file."""

@@ -20,7 +20,7 @@ from knowledge.errors import (
 from knowledge.model.documents import Checkpoint, Document, ReadResult, SourceFile
 from knowledge.model.status import Notice
 from knowledge.pipeline.readers.decoding import clean
-from knowledge.pipeline.readers.media_type import TEXT_SUFFIXES, detect, is_binary
+from knowledge.pipeline.readers.media_type import TEXT_SUFFIXES, UNWANTED_SUFFIXES, detect, is_binary, sniff_text
 from knowledge.pipeline.readers.port import Reader
 from knowledge.pipeline.sources.directory import SkipReason
 from knowledge.pipeline.sources.snapshot import strip
@@ -111,14 +111,20 @@ class ReaderRegistry:
         return ReadResult(documents=documents, media_type="text/markdown", reader="snapshot")
 
     def accepts(self, name: str, path: Path) -> SkipReason | None:
-        """Why a directory import leaves this file out; None to take it. Opens files that are named like text only.
+        """Why a directory import leaves this file out; None to take it.
+
+        A suffix that a reader claims is believed, except that what is named like text must not be binary. Without one a file is
+        taken if its first bytes are text. Files that are named like images, archives, programs or keys are not opened.
 
         Raises:
             OSError: the file cannot be opened.
         """
         suffix = Path(name).suffix.lower()
         if suffix not in self.suffixes:
-            return SkipReason.UNSUPPORTED
+            media_type = None if suffix in UNWANTED_SUFFIXES else sniff_text(path, suffix)
+            source = SourceFile(path=path, name=name, media_type=media_type or "")
+            is_readable = media_type is not None and any(reader.score(source) is not None for reader in self._readers)
+            return None if is_readable else SkipReason.UNSUPPORTED
         if suffix in TEXT_SUFFIXES and is_binary(path):
             return SkipReason.BINARY
         return None

@@ -23,7 +23,7 @@ class SkipReason(StrEnum):
     HIDDEN = "hidden"  #: its name starts with a dot
     SYMLINK = "symlink"
     SPECIAL = "special"  #: a pipe, socket or device
-    UNSUPPORTED = "unsupported"  #: no reader claims its extension
+    UNSUPPORTED = "unsupported"  #: no reader claims its extension, and it is no text
     BINARY = "binary"  #: named like text, holds binary data
     EMPTY = "empty"  #: 0 bytes
     OWN = "own"  #: the data directory lies inside the folder, or the folder inside the data directory
@@ -124,18 +124,20 @@ def _look(
     try:
         state = os.lstat(path)
         is_directory = stat.S_ISDIR(state.st_mode)
-        if (is_directory or stat.S_ISREG(state.st_mode)) and is_own(Path(path)):
-            return Skipped(relative, SkipReason.OWN, is_directory=is_directory)
         if is_directory and not name.startswith("."):
+            if is_own(Path(path)):
+                return Skipped(relative, SkipReason.OWN, is_directory=True)
             return _Folder(path, f"{relative}/", _names(path))
-        return _file(name, path, relative, state, accepts)
+        return _file(name, path, relative, state, accepts, is_own)
     except FileNotFoundError:
         return None
     except OSError:
         return Skipped(relative, SkipReason.UNREADABLE, is_directory=is_directory)
 
 
-def _file(name: str, path: str, relative: str, state: os.stat_result, accepts: Accepts) -> FoundFile | Skipped:
+def _file(
+    name: str, path: str, relative: str, state: os.stat_result, accepts: Accepts, is_own: Callable[[Path], bool]
+) -> FoundFile | Skipped:
     """The entry for anything that is not descended into."""
     mode = state.st_mode
     if stat.S_ISLNK(mode):
@@ -146,5 +148,6 @@ def _file(name: str, path: str, relative: str, state: os.stat_result, accepts: A
         return Skipped(relative, SkipReason.SPECIAL)
     if state.st_size == 0:
         return Skipped(relative, SkipReason.EMPTY)
-    reason = accepts(name, Path(path))
-    return FoundFile(Path(path), relative, state.st_size) if reason is None else Skipped(relative, reason)
+    place = Path(path)
+    reason = SkipReason.OWN if is_own(place) else accepts(name, place)
+    return FoundFile(place, relative, state.st_size) if reason is None else Skipped(relative, reason)

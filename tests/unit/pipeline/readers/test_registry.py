@@ -149,11 +149,29 @@ def test_reader_that_cannot_be_loaded_is_named(monkeypatch):
         ("a.exe", b"MZ", SkipReason.UNSUPPORTED),
         ("a.odt", b"PK", SkipReason.UNSUPPORTED),
         ("a.lock", b"words", SkipReason.UNSUPPORTED),
-        ("noextension", b"words", SkipReason.UNSUPPORTED),
+        ("README", b"words", None),
+        ("Makefile", b"all:\n\techo", None),
+        ("a.conf", "wörter".encode("cp1252"), None),
+        ("notes.md.bak", b"words", None),
+        ("page", b"<html><body>words", None),
+        ("a.css", b"p { color: red }", None),
+        ("program", b"\x7fELF\x02\x01\x01" + bytes(9), SkipReason.UNSUPPORTED),
+        ("a.unknown", bytes(range(256)), SkipReason.UNSUPPORTED),
+        ("report", b"%PDF-1.7 words", SkipReason.UNSUPPORTED),
+        ("rich", b"{\\rtf1 words}", SkipReason.UNSUPPORTED),
+        ("id_rsa", b"-----BEGIN OPENSSH PRIVATE KEY-----\nwords", SkipReason.UNSUPPORTED),
+        ("server.key", b"words", SkipReason.UNSUPPORTED),
+        ("picture.svg", b"<svg>", SkipReason.UNSUPPORTED),
+        ("app.js.map", b"{}", SkipReason.UNSUPPORTED),
     ],
 )
 def test_directory_import_takes_what_a_reader_claims(tmp_path, name, data, reason):
-    """Cheap: by name, and by the first bytes of what is named like text."""
+    """Cheap: by name, and by the first bytes of what is named like text or like nothing known."""
     (tmp_path / "x").write_bytes(data)
 
     assert reason == ReaderRegistry.installed().accepts(name, tmp_path / "x")
+
+
+def test_files_of_unwanted_names_are_not_opened(tmp_path):
+    """A folder of a million pictures is listed, not read."""
+    assert SkipReason.UNSUPPORTED is ReaderRegistry.installed().accepts("a.png", tmp_path / "absent")
