@@ -1,6 +1,7 @@
 """knowledge.index-documents: read, cut and embed one leaf, then replace its material."""
 
 from collections.abc import Mapping
+from functools import partial
 
 from knowledge.catalog import bases, items, jobs, spend, status
 from knowledge.errors import NoTextExtracted
@@ -12,6 +13,7 @@ from knowledge.pipeline.indexing import chunker
 from knowledge.pipeline.indexing.chunker import Chunks
 from knowledge.pipeline.indexing.embedder import Embedder, MeasuresInput
 from knowledge.pipeline.indexing.embedding import embed_missing
+from knowledge.pipeline.vectorstore.port import IndexStore
 from knowledge.runtime import Runtime
 
 
@@ -28,6 +30,7 @@ def run(rt: Runtime, run: Run) -> None:
     run.checkpoint()
     if chunks.units and embedder:
         with rt.db.write() as tx:
+            jobs.require_ours(tx, run.job)
             status.begin(tx, item.id, ItemStatus.EMBEDDING)
     vectors = _embed(rt, run, base, item, chunks, embedder)
     run.tell("writing", chunks=len(chunks.units))
@@ -89,7 +92,7 @@ def _embed(
         known=rt.index(base).known_hashes,
         cache=rt.cache if spec.billed else None,
         meter=meter,
-        checkpoint=run.checkpoint,
+        checkpoint=partial(run.checkpoint, look=spec.billed),
     )
 
 
@@ -103,12 +106,22 @@ def _commit(rt: Runtime, run: Run, base: Base, material: Material, notices: froz
             if wanted is not None and _contract(bases.get(tx, base.id)) != _contract(base):
                 raise PutBack(0)
         if wanted is not None:
-            rt.index(base).rebuild_material(material)
+            index = rt.index(base)
+            if not _has_every_vector(index, material):
+                raise PutBack(0)  # a delete took, with the last text of its kind, a vector that this run had found there
+            index.rebuild_material(material)
         with rt.db.write() as tx:
             jobs.require_ours(tx, job)
             if wanted is not None:  # else a delete won the race
                 status.complete(tx, wanted, chunk_count=len(material.units), notices=notices)
             jobs.finish(tx, job)  # one commit: no completed item behind a running row
+
+
+def _has_every_vector(index: IndexStore, material: Material) -> bool:
+    if material.vectors is None:
+        return True
+    reused = {unit.text_hash for unit in material.units} - material.vectors.keys()
+    return not reused or reused <= index.known_hashes(reused)
 
 
 def _contract(base: Base) -> tuple[object, ...]:

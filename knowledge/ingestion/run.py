@@ -67,8 +67,11 @@ class Run:
         self._standing = jobs.Standing(is_ours=True)
         self._lock = threading.Lock()
 
-    def checkpoint(self) -> None:
+    def checkpoint(self, *, look: bool = False) -> None:
         """Called between pages, before each paid request, before each commit.
+
+        Args:
+            look: read the row now instead of once a second: before a paid request, which nothing takes back.
 
         Raises:
             LeaseLost, CancelRequested, Draining, Stalled
@@ -77,7 +80,7 @@ class Run:
         if now - self.progressed_at > self.rt.options.stall_seconds:
             raise Stalled(job_id=self.job.id)
         self.progressed_at = now
-        if now - self._looked_at >= LOOK_SECONDS:
+        if look or now - self._looked_at >= LOOK_SECONDS:
             with self.rt.db.read() as tx:
                 self._note(jobs.standing(tx, self.job))
         if not self._standing.is_ours or now >= self._valid_until:
