@@ -32,8 +32,10 @@ SMALL: Final = 10_000
 BATCH: Final = 50
 WITHIN: Final = 1 / 20  #: of the speed of one raw statement
 
-_SUBTREE: Final = """WITH RECURSIVE below(id) AS (
-    SELECT ? UNION SELECT child.id FROM knowledge_item child JOIN below ON child.group_id = below.id AND child.base_id = ?
+_SUBTREE: Final = """WITH RECURSIVE below(base_id, id) AS (
+    SELECT ?2, ?1
+    UNION SELECT child.base_id, child.id FROM below JOIN knowledge_item child
+        ON child.base_id = below.base_id AND child.group_id = below.id
 )"""
 _LISTING: Final = """SELECT *, (SELECT count(*) FROM knowledge_item WHERE base_id = ?1 AND status <> 'deleting')
     FROM knowledge_item WHERE base_id = ?1 AND status <> 'deleting'
