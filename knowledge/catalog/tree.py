@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 from sqlalchemy import CTE, Select, exists, func, or_, select
 
@@ -55,13 +56,32 @@ def outermost(tx: Tx, base_id: BaseId, item_ids: Sequence[ItemId]) -> list[ItemI
     return [item_id for item_id in wanted if item_id not in nested]
 
 
-def deleting_rows(tx: Tx, base_id: BaseId, roots: Sequence[ItemId], *, limit: int) -> list[Item]:
+@dataclass(frozen=True, slots=True)
+class Doomed:
+    """What a purge must know of a row."""
+
+    id: ItemId
+    group_id: ItemId | None
+    type: ItemType
+    relative_path: str | None
+    indexed_path: str | None
+
+
+_DOOMED: Final = select(ITEM.c.id, ITEM.c.group_id, ITEM.c.type, ITEM.c.relative_path, ITEM.c.indexed_path)
+
+
+def deleting_ids(tx: Tx, base_id: BaseId, roots: Sequence[ItemId], *, limit: int) -> list[ItemId]:
     """Up to `limit` rows of these subtrees that are `deleting`: leaves first, containers only when no leaf is left."""
     ids = select(subtree(base_id, roots).c.id)
-    mine = select(ITEM).where(ITEM.c.base_id == base_id, ITEM.c.id.in_(ids), ITEM.c.status == ItemStatus.DELETING)
-    leaves = tx.execute(mine.where(ITEM.c.type != ItemType.DIRECTORY).limit(limit)).all()
-    rows = leaves or tx.execute(mine.limit(limit)).all()
-    return [view(row) for row in rows]
+    mine = select(ITEM.c.id).where(ITEM.c.base_id == base_id, ITEM.c.id.in_(ids), ITEM.c.status == ItemStatus.DELETING)
+    found = tx.scalars(mine.where(ITEM.c.type != ItemType.DIRECTORY).limit(limit)).all() or tx.scalars(mine.limit(limit)).all()
+    return [ItemId(item_id) for item_id in found]
+
+
+def still_deleting(tx: Tx, base_id: BaseId, item_ids: Sequence[ItemId]) -> list[Doomed]:
+    """Those of these rows that are there and `deleting`."""
+    is_doomed = (ITEM.c.base_id == base_id) & (ITEM.c.status == ItemStatus.DELETING)
+    return [Doomed(*row) for row in tx.execute(_DOOMED.where(ITEM.c.id.in_(id_set(item_ids)), is_doomed))]
 
 
 def leaves(tx: Tx, base_id: BaseId, roots: Sequence[ItemId]) -> list[Item]:

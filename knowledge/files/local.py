@@ -151,10 +151,14 @@ class LocalRawFiles:
             with _storage(base_id, path=path), self._folder_of(base_id, path) as folder:
                 if folder is not None:
                     _remove_tree(PurePosixPath(path).name, folder)
+        by_folder: dict[str, list[str]] = {}
         for path in paths:
-            with _storage(base_id, path=path), self._folder_of(base_id, path) as folder, suppress(FileNotFoundError):
-                if folder is not None:
-                    os.unlink(PurePosixPath(path).name, dir_fd=folder)
+            by_folder.setdefault(path.rpartition("/")[0], []).append(path)
+        for inside in by_folder.values():
+            with _storage(base_id, path=inside[0]), self._folder_of(base_id, inside[0]) as folder:
+                for path in inside if folder is not None else ():
+                    with _storage(base_id, path=path), suppress(FileNotFoundError):
+                        os.unlink(path.rpartition("/")[2], dir_fd=folder)
         self._remove_empty_parents(base_id, (*paths, *trees))
 
     def remove_base(self, base_id: str) -> None:
@@ -265,7 +269,10 @@ class LocalRawFiles:
                 os.close(folder)
 
     def _remove_empty_parents(self, base_id: str, paths: Iterable[str]) -> None:
-        parents = {parent for path in paths for parent in PurePosixPath(path).parents if parent.parts}
+        folders = {path.rpartition("/")[0] for path in paths} - {""}
+        parents = {
+            parent for folder in folders for parent in (PurePosixPath(folder), *PurePosixPath(folder).parents) if parent.parts
+        }
         for parent in sorted(parents, key=lambda place: len(place.parts), reverse=True):
             with _storage(base_id, path=str(parent)), self._folder_of(base_id, str(parent)) as folder:
                 if folder is None:

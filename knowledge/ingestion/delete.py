@@ -15,7 +15,8 @@ from knowledge.model.results import DeleteReceipt
 from knowledge.model.status import BaseStatus
 from knowledge.runtime import Runtime
 
-SECTION: Final = 200  #: rows purged under one holding of the base lock
+SECTION: Final = 500  #: rows purged under one holding of the base lock
+ROUND: Final = 20_000  #: rows that one walk through the subtrees finds
 DELIVERY_SECONDS: Final = 8.0  #: a control job makes room for others after this
 SETTLE_POLL_SECONDS: Final = 1.0
 
@@ -53,12 +54,14 @@ def run(rt: Runtime, run: Run) -> None:
     until = clock.monotonic() + DELIVERY_SECONDS
     _stop_touching(rt, job)
     removed = 0
-    while _purge_section(rt, run):
-        removed += SECTION
-        run.tell("deleting", removed=removed)
-        run.checkpoint()
-        if clock.monotonic() >= until:
-            raise PutBack(0)
+    while doomed := _doomed(rt, job):
+        for section in (doomed[start : start + SECTION] for start in range(0, len(doomed), SECTION)):
+            _purge_section(rt, run, section)
+            removed += len(section)
+            run.tell("deleting", removed=removed)
+            run.checkpoint()
+            if clock.monotonic() >= until:
+                raise PutBack(0)
     if removed and rt.indexes.exists(job.base_id):
         with rt.db.read() as tx:
             base = bases.get(tx, job.base_id, include_deleting=True)
@@ -86,14 +89,18 @@ def _stop_touching(rt: Runtime, job: Job) -> None:
             jobs.revoke(tx, other)
 
 
-def _purge_section(rt: Runtime, run: Run) -> bool:
-    """Purge some rows; False when none is left. Rows that are not `deleting` are never touched."""
+def _doomed(rt: Runtime, job: Job) -> list[ItemId]:
+    """What is still to be removed. Nothing comes in from behind: a directory that is being deleted gets no children."""
+    with rt.db.read() as tx:
+        return tree.deleting_ids(tx, job.base_id, job.item_ids, limit=ROUND)
+
+
+def _purge_section(rt: Runtime, run: Run, section: Sequence[ItemId]) -> None:
+    """Purge some rows. Those that are not `deleting` are never touched."""
     job = run.job
     with rt.locks.base(job.base_id):
         with rt.db.read() as tx:
-            gone = tree.deleting_rows(tx, job.base_id, job.item_ids, limit=SECTION)
+            gone = tree.still_deleting(tx, job.base_id, section)
             base = bases.get(tx, job.base_id, include_deleting=True) if gone else None
-        if base is None:
-            return False
-        purge(rt, job, base, gone)
-    return True
+        if base is not None:
+            purge(rt, job, base, gone)

@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from knowledge.catalog import bases, items, jobs, status
+from knowledge.catalog.tree import Doomed
 from knowledge.errors import BaseBusy
 from knowledge.model.ids import BaseId
 from knowledge.model.jobs import Job
 from knowledge.model.status import BaseStatus, ItemType
-from knowledge.model.views import Base, Item
+from knowledge.model.views import Base
 from knowledge.runtime import Runtime
 
 
-def purge(rt: Runtime, job: Job | None, base: Base, gone: Sequence[Item]) -> None:
+def purge(rt: Runtime, job: Job | None, base: Base, gone: Sequence[Doomed]) -> None:
     """Remove these rows and everything they own. The base lock must be held.
 
     Args:

@@ -66,7 +66,7 @@ def make_room(rt: Runtime, base_id: BaseId, incoming: Sequence[Incoming]) -> Non
         jobs.enqueue(tx, JobSpec.delete_subtree(base_id, old), shard=base.shard)
     while True:
         with rt.db.read() as tx:
-            gone = tree.deleting_rows(tx, base_id, old, limit=_SECTION)
+            gone = tree.still_deleting(tx, base_id, tree.deleting_ids(tx, base_id, old, limit=_SECTION))
         if not gone:
             return
         purge(rt, None, base, gone)

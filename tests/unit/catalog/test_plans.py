@@ -116,7 +116,7 @@ def test_the_window_is_counted_from_its_own_index(plan_of, base):
         lambda tx, job: status.mark_deleting(tx, job.base_id, job.item_ids),
         lambda tx, job: status.reconcile(tx, job.base_id, job.item_ids),
         lambda tx, job: tree.outermost(tx, job.base_id, job.item_ids),
-        lambda tx, job: tree.deleting_rows(tx, job.base_id, job.item_ids, limit=10),
+        lambda tx, job: tree.deleting_ids(tx, job.base_id, job.item_ids, limit=10),
         lambda tx, job: tree.unfinished_leaves(tx, job.base_id),
         lambda tx, job: items.visible(tx, job.base_id, job.item_ids),
         lambda tx, job: items.below(tx, job.base_id, "docs"),

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 _KNOWN: Final = "SELECT hash FROM body WHERE hash = ? AND EXISTS (SELECT 1 FROM vector WHERE vector.id = body.id)"
 
-DELETE_BATCH: Final = 50  #: materials a transaction, so that a large deletion lets other writers in between
+DELETE_BATCH: Final = 250  #: materials a transaction; whoever writes holds the base lock for longer than that anyway
 
 
 class SqliteIndexStore:
