@@ -106,6 +106,7 @@ class JobSpec:
         words = ["knowledge", self.base_id, ",".join(sorted(self.item_ids)), self.kind.key]
         if self.parent_id:
             words.append(self.parent_id)
+        words += sorted(name for name, value in self.input.items() if value is True)  # asking for more is another job
         return hashlib.sha256(":".join(words).encode()).hexdigest()
 
 

@@ -33,11 +33,12 @@ def main() -> int:
 
 
 def _benches() -> Mapping[str, Callable[[], list[Measured]]]:
-    from tests.bench import indexing, jobs, vectors
+    from tests.bench import indexing, jobs, lifecycle, vectors
 
     return {
         "overhead": jobs.overhead,
         "celery": jobs.through_celery,
+        "lifecycle": lifecycle.run,
         "indexing": indexing.run,
         "vectors": vectors.run,
     }

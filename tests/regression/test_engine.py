@@ -130,6 +130,22 @@ def test_120_a_lost_index_job_is_closed_and_never_run_again(house, base):
     assert INDEXING_INTERRUPTED == house.item(waiting).error
 
 
+def test_a_lost_reindex_shows_on_its_roots_and_is_finished_by_one_call(house, base):
+    """It had not begun on them; what they had stays searchable, and `reindex_interrupted` finds them."""
+    (note,) = house.notes(base, "the lighthouse")
+    house.work()
+    receipt = house.service.reindex_items(base.id, [note.id])
+    _lose(house, house.claim(receipt.job_id))
+
+    recovery.sweep(house.rt)
+
+    assert (ItemStatus.FAILED, INDEXING_INTERRUPTED) == (house.item(note).status, house.item(note).error)
+    assert ["the lighthouse"] == [hit.text for hit in house.service.search(base.id, "lighthouse").hits]
+    house.service.reindex_interrupted(base.id)
+    house.work(hurry=True)
+    assert ItemStatus.COMPLETED is house.item(note).status
+
+
 @pytest.mark.parametrize("is_cancelled", [False, True])
 def test_121_a_lost_delete_job_is_run_again(house, base, is_cancelled):
     """A loss uses up no attempt; one that was asked to stop (its base is going) is closed."""
