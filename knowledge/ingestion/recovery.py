@@ -12,7 +12,7 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
@@ -20,7 +20,7 @@ from knowledge.catalog import bases, jobs, orphans, requests, status, workers
 from knowledge.db.columns import utc_now
 from knowledge.errors import BaseBusy, KnowledgeError
 from knowledge.ingestion.purge import purge_base
-from knowledge.locks.process import is_dead, this_process
+from knowledge.locks.process import is_dead, is_stopped, this_process
 from knowledge.model.ids import BaseId
 from knowledge.model.jobs import Job, JobSpec, JobType, Recovery, Track
 from knowledge.model.status import INDEXING_INTERRUPTED
@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 
 DELETE_GROUP: Final = 500  #: roots of one recovered delete job
 FROZEN_SECONDS: Final = 60.0  #: how long a lease may be over before an owner that still holds the base lock is killed
+LOOK_BACK_SECONDS: Final = 3600.0  #: how long a stopped process that lost its job is looked for
 MAX_REPUBLISH_SECONDS: Final = 900.0
 
 
@@ -100,10 +101,22 @@ def _lost_runs(rt: Runtime) -> None:
             if job.lease_until is not None and now - job.lease_until > timedelta(seconds=FROZEN_SECONDS):
                 _kill_frozen(job)
     settle_dead_of_this_host(rt)
+    _stopped_owners(rt, now)
+
+
+def _stopped_owners(rt: Runtime, now: datetime) -> None:
+    """A stopped process keeps its place in the pool though its job was taken from it; its end makes room for another."""
+    here = this_process().host
+    with rt.db.read() as tx:
+        taken = jobs.lost_by(tx, here, now - timedelta(seconds=LOOK_BACK_SECONDS), now - timedelta(seconds=FROZEN_SECONDS))
+        busy = {job.owner for job in jobs.running_on(tx, here)}
+    for job in taken:
+        if job.owner is not None and job.owner not in busy and is_stopped(job.owner):
+            _kill_frozen(job)
 
 
 def _kill_frozen(job: Job) -> None:
-    """A process that neither renews its lease nor lets go of the base lock: only its end frees the base."""
+    """A process that neither renews its lease nor works: only its end frees the base, or its place in the pool."""
     owner, here = job.owner, this_process()
     if owner is None or owner.host != here.host or owner.pid == here.pid or is_dead(owner):
         return

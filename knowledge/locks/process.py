@@ -31,6 +31,18 @@ def is_dead(owner: Owner) -> bool:
         return False
 
 
+def is_stopped(owner: Owner) -> bool:
+    """Whether the owner lives on this host and was stopped by a signal: it does nothing until it is told to go on."""
+    try:
+        return not is_dead(owner) and owner.host == socket.gethostname() and _status(owner.pid) == psutil.STATUS_STOPPED
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return False
+
+
+def _status(pid: int) -> str:
+    return str(psutil.Process(pid).status())
+
+
 @lru_cache(maxsize=1)
 def _describe(pid: int) -> Owner:
     return Owner(socket.gethostname(), pid, psutil.Process(pid).create_time())

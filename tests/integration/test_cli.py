@@ -276,6 +276,17 @@ def test_pages_of_a_list_hold_each_item_once(cli, tmp_path):
     assert 5 == len({item["id"] for page in (first, second, third) for item in page["items"]})
 
 
+def test_a_name_that_the_locale_cannot_say_is_named_with_the_fix(cli, tmp_path):
+    """Not an encoding error from somewhere inside."""
+    cli.base()
+    (tmp_path / "灯塔.txt").write_text("text")
+
+    done = cli.run("item", "add", "b", tmp_path / "灯塔.txt", LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+    assert ExitCode.USAGE == done.returncode
+    assert "set PYTHONUTF8=1" in done.stderr
+    assert tmp_path.name in done.stderr
+
+
 def test_names_from_outside_cannot_break_the_terminal(cli, tmp_path):
     """Line breaks, escapes, direction marks and bytes that are not UTF-8 in file names stay inside their row."""
     cli.base(name="b\x1b[2J")
@@ -351,6 +362,7 @@ def test_files_that_a_directory_left_out_are_told(house, folder):
     house.base(name="choosy")
     (folder / "nothing.txt").touch()
     (folder / "image.xyz").write_bytes(bytes(range(256)))
+    (folder / ".secret").write_text("text")
 
     done = house.run("item", "add", "choosy", folder, "--wait", "--timeout", "60")
 
@@ -358,6 +370,10 @@ def test_files_that_a_directory_left_out_are_told(house, folder):
     assert "left out of docs: " in done.stderr
     assert "1 empty" in done.stderr
     assert "1 unsupported" in done.stderr
+    (root,) = house.json("item", "list", "choosy", "--roots")["items"]
+    shown = house.run("item", "show", root["id"]).stdout.splitlines()
+    assert {"left out: nothing.txt (empty)", "left out: image.xyz (unsupported)"} <= set(shown)
+    assert "left out: 1 hidden file or folder, not named" in shown
 
 
 def test_jobs_tell_what_was_done(house, folder):

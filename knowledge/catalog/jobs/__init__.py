@@ -28,7 +28,7 @@ from knowledge.catalog.jobs.ends import cancel, fail, finish, put_back
 from knowledge.catalog.jobs.enqueueing import enqueue, enqueue_all
 from knowledge.catalog.jobs.history import find, get, last_of_item, page, prune
 from knowledge.catalog.jobs.lease import Refusal, Standing, claim, claim_next, renew, require_ours, stamp_drain, standing
-from knowledge.catalog.jobs.losses import close_lost, expired, loss_delay_seconds, park_pending_of, running_on
+from knowledge.catalog.jobs.losses import close_lost, expired, loss_delay_seconds, lost_by, park_pending_of, running_on
 from knowledge.catalog.jobs.window import (
     bases_with_due,
     clear_all_published,
@@ -65,6 +65,7 @@ __all__ = [
     "hurry",
     "last_of_item",
     "loss_delay_seconds",
+    "lost_by",
     "page",
     "park_pending_of",
     "prune",

@@ -11,12 +11,19 @@ from knowledge.db.columns import utc_now
 from knowledge.db.engine import Tx
 from knowledge.db.sql import id_set
 from knowledge.model.ids import BaseId
-from knowledge.model.jobs import STUCK_AFTER, STUCK_BACKOFF_SECONDS, Job, JobStatus, Recovery
+from knowledge.model.jobs import KINDS, STUCK_AFTER, STUCK_BACKOFF_SECONDS, Job, JobStatus, Recovery
 
 
 def expired(tx: Tx, now: datetime) -> list[Job]:
     """Running rows whose lease is over."""
     return views(tx, tx.execute(select(JOB).where(RUNNING, JOB.c.lease_until <= now)).all())
+
+
+def lost_by(tx: Tx, host: str, since: datetime, until: datetime) -> list[Job]:
+    """Rows taken from processes of this host between two instants, as far as they were closed for that."""
+    types = [job_type for job_type, kind in KINDS.items() if kind.recovery is Recovery.ABANDON]
+    taken = (JOB.c.error == JOB_ABANDONED) & (JOB.c.owner_host == host)
+    return views(tx, tx.execute(select(JOB).where(JOB.c.type.in_(types), JOB.c.finished_at.between(since, until), taken)).all())
 
 
 def running_on(tx: Tx, host: str) -> list[Job]:

@@ -26,6 +26,7 @@ from knowledge.interfaces.cli.options import (
     texts,
 )
 from knowledge.interfaces.cli.output import Output, clock, counted, detail
+from knowledge.interfaces.cli.printable import printable
 from knowledge.interfaces.cli.progress import describe, shown
 from knowledge.interfaces.cli.shapes import conflict_object, counts_object, item_object, item_page_object, waited_object
 from knowledge.interfaces.cli.wait import Outcome, Waited, missing_hands, until_settled
@@ -296,6 +297,9 @@ def _path_input(typed: str) -> ItemInput:
     """A directory if it is one now; everything else is a file, and the service says what is wrong with it."""
     if not typed:  # as a path this would be the current directory
         raise typer.BadParameter("a PATH is empty: name a file or directory")
+    encoding = sys.getfilesystemencoding()
+    if encoding != "utf-8" and any("\ud800" <= character <= "\udfff" for character in typed):
+        raise typer.BadParameter(f"{printable(typed)} cannot be read in this locale ({encoding}); set PYTHONUTF8=1")
     path = Path(typed)
     return DirectoryInput(path=path) if path.is_dir() else FileInput(path=path)
 

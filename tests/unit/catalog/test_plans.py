@@ -111,6 +111,7 @@ def test_the_window_is_counted_from_its_own_index(plan_of, base):
         lambda tx, job: jobs.running_in(tx, job.base_id),
         lambda tx, job: jobs.expired(tx, utc_now() + timedelta(days=1)),
         lambda tx, job: jobs.prune(tx),
+        lambda tx, job: jobs.lost_by(tx, "host", utc_now(), utc_now()),
         lambda tx, job: status.begin(tx, job.only_item, ItemStatus.READING),
         lambda tx, job: status.park_unfinished(tx, job, "x", {}),
         lambda tx, job: status.mark_deleting(tx, job.base_id, job.item_ids),

@@ -122,6 +122,40 @@ def test_what_was_left_out_is_counted_by_reason(house, base, docs):
     assert COMPLETED is found.status
 
 
+def test_hidden_entries_alone_are_counted_without_a_notice(house, base, docs):
+    """Everybody expects them to be left out; who looks finds how many."""
+    (docs / ".hidden.md").write_text("x")
+    (docs / ".git").mkdir()
+    (root,) = house.add(base, docs)
+    house.work()
+    found = house.item(root)
+
+    assert {"count": 2, "reasons": {"hidden": 2}, "sample": []} == found.data["skipped"]
+    assert () == found.notices
+
+
+@pytest.mark.parametrize(("levels", "reason"), [(13, "unsafe_path"), (17, "unreadable")])
+def test_one_path_too_long_does_not_fail_the_others(house, base, docs, levels, reason):
+    """Longer than we store, or than the system takes in one call: left out; the directory and its other files complete."""
+    place = os.open(docs, os.O_RDONLY)
+    for _ in range(levels):
+        os.mkdir("d" * 250, dir_fd=place)
+        inner = os.open("d" * 250, os.O_RDONLY, dir_fd=place)
+        os.close(place)
+        place = inner
+    writing = os.open("x.md", os.O_WRONLY | os.O_CREAT, dir_fd=place)
+    os.write(writing, b"words")
+    os.close(writing)
+    os.close(place)
+    (root,) = house.add(base, docs)
+    house.work()
+    found = house.item(root)
+
+    assert COMPLETED is found.status
+    assert {"a.md", "b.md", "c.md"} == {item.title for item in house.items(base) if item.type is ItemType.FILE}
+    assert {reason: 1} == found.data["skipped"]["reasons"]
+
+
 @pytest.mark.parametrize("content", ["nothing", "only unsupported", "only empty folders"])
 def test_a_folder_without_a_readable_file_fails_with_a_reason(house, base, tmp_path, content):
     """Its job has done its work; the item says what is wrong."""

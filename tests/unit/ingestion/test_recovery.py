@@ -1,5 +1,6 @@
 """The sweep: what was lost is settled, what is healthy is left alone."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -384,6 +385,32 @@ def test_a_frozen_owner_that_keeps_the_base_lock_is_killed(house, base):
     finally:
         frozen.kill()
         frozen.communicate()
+
+
+@pytest.mark.parametrize(("state", "killed"), [("stopped", True), ("running", False)])
+def test_a_stopped_owner_whose_job_was_taken_is_killed_after_a_minute(house, base, state, killed):
+    """It held no lock, so its job was settled at once; one that goes on finds that out by itself."""
+    (item,) = house.notes(base, "lighthouse")
+    owner_process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        owner = Owner(this_process().host, owner_process.pid, psutil.Process(owner_process.pid).create_time())
+        if state == "stopped":
+            owner_process.send_signal(signal.SIGSTOP)
+            os.waitpid(owner_process.pid, os.WUNTRACED)
+        job = claimed_by(house, item, owner, lease_over=True)
+        recovery.sweep(house.rt)
+        settled = house.item(item).error
+        alive_then = owner_process.poll() is None
+        house.age(job.id, finished_at=61)
+        recovery.sweep(house.rt)
+        if killed:
+            owner_process.wait(20)
+
+        assert ("indexing_interrupted", True) == (settled, alive_then)
+        assert killed == (owner_process.poll() == -signal.SIGKILL)
+    finally:
+        owner_process.kill()
+        owner_process.communicate()
 
 
 def test_workers_that_fell_silent_are_forgotten_after_a_day(house):
