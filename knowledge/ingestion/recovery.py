@@ -168,7 +168,7 @@ def _leftover_bytes(rt: Runtime) -> None:
 
 
 def _unnamed_files(rt: Runtime) -> None:
-    """Files below raw/ that no row names, once an hour and base: what a crash between a rename and a commit leaves."""
+    """Files below raw/ that no row names, and empty folders, once an hour and base: what a crash before a commit leaves."""
     now = utc_now()
     with rt.db.read() as tx:
         due = bases.not_tidied_since(tx, now - timedelta(seconds=STAGED_SECONDS))
@@ -187,6 +187,9 @@ def _tidy(rt: Runtime, base_id: BaseId) -> None:
                     unnamed = items.unnamed(tx, base_id, suspects)
                 rt.files.remove(base_id, unnamed)
             log.warning("files that no row names removed", extra={"base": base_id, "files": len(unnamed)})
+    if empty := [folder for folder in rt.files.empty_folders(base_id) if is_allowed(folder)]:  # made for a file that never came
+        with rt.locks.base(base_id):
+            rt.files.remove_empty(base_id, empty)
     with rt.db.write() as tx:
         bases.tidied(tx, base_id)
 
