@@ -159,7 +159,7 @@ class LocalRawFiles:
                 for path in inside if folder is not None else ():
                     with _storage(base_id, path=path), suppress(FileNotFoundError):
                         os.unlink(path.rpartition("/")[2], dir_fd=folder)
-        self._remove_empty_parents(base_id, (*paths, *trees))
+        self.remove_empty(base_id, (path.rpartition("/")[0] for path in (*paths, *trees)))
 
     def remove_base(self, base_id: str) -> None:
         guard_base(base_id)
@@ -209,6 +209,34 @@ class LocalRawFiles:
                     except FileNotFoundError:
                         continue
                 yield path, changed
+
+    def empty_folders(self, base_id: str) -> list[str]:
+        raw = self._base(base_id) / "raw"
+        found: list[str] = []
+        pending = [""]
+        while pending:
+            inside = pending.pop()
+            with _storage(base_id):
+                entries = _entries(raw / inside)
+                pending.extend(f"{inside}{entry.name}/" for entry in entries if entry.is_dir(follow_symlinks=False))
+            if inside and not entries:
+                found.append(inside.rstrip("/"))
+        return found
+
+    def remove_empty(self, base_id: str, folders: Iterable[str]) -> None:
+        places = {place for folder in set(folders) for place in (PurePosixPath(folder), *PurePosixPath(folder).parents)}
+        for parent in sorted(places, key=lambda place: len(place.parts), reverse=True):
+            if not parent.parts:
+                continue
+            guard(str(parent))
+            with _storage(base_id, path=str(parent)), self._folder_of(base_id, str(parent)) as folder:
+                if folder is None:
+                    continue
+                try:
+                    os.rmdir(parent.name, dir_fd=folder)
+                except OSError as error:
+                    if error.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                        raise
 
     def _base(self, base_id: str) -> Path:
         return self._bases / guard_base(base_id)
@@ -267,21 +295,6 @@ class LocalRawFiles:
         finally:
             if folder is not None:
                 os.close(folder)
-
-    def _remove_empty_parents(self, base_id: str, paths: Iterable[str]) -> None:
-        folders = {path.rpartition("/")[0] for path in paths} - {""}
-        parents = {
-            parent for folder in folders for parent in (PurePosixPath(folder), *PurePosixPath(folder).parents) if parent.parts
-        }
-        for parent in sorted(parents, key=lambda place: len(place.parts), reverse=True):
-            with _storage(base_id, path=str(parent)), self._folder_of(base_id, str(parent)) as folder:
-                if folder is None:
-                    continue
-                try:
-                    os.rmdir(parent.name, dir_fd=folder)
-                except OSError as error:
-                    if error.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-                        raise
 
 
 @contextmanager

@@ -82,3 +82,11 @@ class RawFiles(Protocol):
     def listing(self, base_id: str) -> Iterable[tuple[str, float]]:
         """Every file below `raw/` as (path, modification time in seconds since the epoch)."""
         ...
+
+    def empty_folders(self, base_id: str) -> list[str]:
+        """Folders below `raw/` that hold nothing at all."""
+        ...
+
+    def remove_empty(self, base_id: str, folders: Iterable[str]) -> None:
+        """Remove those of these folders that are empty, then parents left empty. The base lock must be held."""
+        ...

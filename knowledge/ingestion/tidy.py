@@ -38,11 +38,12 @@ def _tidy_base(rt: Runtime, base_id: BaseId) -> None:
             log.warning("remains of a deleted base removed", extra={"base": base_id})
         return
     rt.files.discard(rt.files.leftovers(base_id, ABANDONED_SECONDS))
-    if not _unnamed(rt, base_id):
+    if not _unnamed(rt, base_id) and not rt.files.empty_folders(base_id):
         return
-    with rt.locks.base(base_id):
+    with rt.locks.base(base_id):  # whoever makes a folder for a file holds it too, so an empty one is a leftover
         found = _unnamed(rt, base_id)
         rt.files.remove(base_id, found)
+        rt.files.remove_empty(base_id, rt.files.empty_folders(base_id))
     log.warning("files that no item owns removed", extra={"base": base_id, "files": len(found)})
 
 

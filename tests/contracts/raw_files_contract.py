@@ -125,6 +125,20 @@ class RawFilesContract:
         assert [] == files.leftovers(BASE, 3600)
         assert [Staged(BASE, staged.token, 2)] == files.leftovers(BASE, 0)
 
+    def test_empty_folders_are_found_and_removed(self, files):
+        """A crash between making a folder and renaming a file into it leaves one; a folder with a file stays."""
+        self.put(files, "kept/a.txt")
+        self.put(files, "kept/inner/b.txt")
+        self.put(files, "gone/deep/c.txt")
+        files.path(BASE, "kept/inner/b.txt").unlink()
+        files.path(BASE, "gone/deep/c.txt").unlink()
+
+        empty = files.empty_folders(BASE)
+        files.remove_empty(BASE, [*empty, "kept", "no such"])
+
+        assert ["gone/deep", "kept/inner"] == sorted(empty)
+        assert (True, False, False) == tuple(files.exists(BASE, path) for path in ("kept/a.txt", "kept/inner", "gone"))
+
     def test_absent_file_is_missing(self, files):
         """Reading what is not there has its own error."""
         with pytest.raises(SourceMissing):
