@@ -2,6 +2,8 @@
 
 PYTHON ?= python3
 SCHEDULES ?= 3
+SEQUENCES ?= 2000
+SEED ?= 1
 
 export PYTHON
 .DEFAULT_GOAL := help
@@ -34,7 +36,8 @@ up: setup ## broker, workers, beat and Flower in the background
 down: setup ## stop what `make up` started
 	@.venv/bin/python -m deploy.run.stack down
 
-chaos: setup ## the fault suite, SCHEDULES times in a row (default 3); stops at the first failure
+chaos: setup ## SEQUENCES random lives of the model (SEED names them), then the fault suite SCHEDULES times; stops at a failure
+	.venv/bin/python -m tests.chaos.model --sequences $(SEQUENCES) --seed $(SEED)
 	@for schedule in $$(seq $(SCHEDULES)); do \
 	  echo "fault suite, run $$schedule of $(SCHEDULES)"; \
 	  .venv/bin/python -m pytest tests/faults || exit 1; \

@@ -30,15 +30,20 @@ def _check(**_: Any) -> None:
     current_app.knowledge_check(process.runtime())
 
 
+@signals.celeryd_after_setup.connect
+def _report(sender: str, **_: Any) -> None:
+    """Before the first message is taken: whatever a boot parks must not have begun."""
+    queues = list(current_app.amqp.queues.consume_from)
+    try:
+        boot.report_for_work(process.runtime(), current_app.knowledge_park_pending, sender, this_process(), queues)
+    except KnowledgeError as error:
+        log.warning("first heartbeat not written", extra={"code": error.code})
+
+
 @signals.worker_ready.connect
 def _started(sender: Any, **_: Any) -> None:
     global _heartbeat
-    queues = [queue.name for queue in sender.task_consumer.queues] if sender.task_consumer else []
-    try:
-        boot.report_for_work(process.runtime(), current_app.knowledge_park_pending, sender.hostname, this_process(), queues)
-    except KnowledgeError as error:
-        log.warning("first heartbeat not written", extra={"code": error.code})
-    _heartbeat = Heartbeat(sender.hostname, queues)
+    _heartbeat = Heartbeat(sender.hostname, list(current_app.amqp.queues.consume_from))
     _heartbeat.start()
     try:
         recovery.settle_dead_of_this_host(process.runtime())

@@ -57,6 +57,7 @@ QUICK: Final = {
     "KNOWLEDGE_REPUBLISH_SECONDS": "2",
     "KNOWLEDGE_SETTLE_SECONDS": "4",
     "KNOWLEDGE_DRAIN_SECONDS": "10",
+    "KNOWLEDGE_LOG_LEVEL": "DEBUG",  # tells of each sweep
 }
 
 FINELY: Final = {"chunk_size": 20, "chunk_overlap": 0, "chunk_strategy": "delimiter", "chunk_separator": "\\n\\n"}

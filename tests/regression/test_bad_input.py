@@ -20,7 +20,7 @@ from knowledge.errors import (
     PathNotFound,
 )
 from knowledge.files.local import LocalRawFiles
-from knowledge.ingestion import recovery
+from knowledge.ingestion import tidy
 from knowledge.model.documents import EmbedderSpec
 from knowledge.model.ids import BaseId, ItemId, JobId, new_item_id
 from knowledge.model.inputs import BaseInput, DirectoryInput, FileInput, NoteInput
@@ -141,7 +141,7 @@ def test_a_base_deleted_while_bytes_are_copied_in(house, base, write):
 
     with hooked(house, files={"stage_file": delete}), pytest.raises(BaseNotFound):
         house.add(base, write("x.md", "x"))
-    recovery.sweep(house.rt)
+    tidy.tidy(house.rt)
 
     assert [] == house.rt.files.base_ids()
     assert [] == house.items(base.id)
@@ -153,7 +153,7 @@ def test_recovery_removes_only_what_has_no_base(house, base, write):
     on_its_way = house.rt.files.stage_text(base.id, "text")
     house.rt.files.stage_text("gone", "text")
 
-    recovery.sweep(house.rt)
+    tidy.tidy(house.rt)
 
     assert [base.id] == house.rt.files.base_ids()
     assert ["x.md"] == house.raw(base)

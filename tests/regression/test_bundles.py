@@ -63,7 +63,7 @@ def _nothing_left(house):
 
 def test_a_whole_bundle_becomes_a_base(house, pack):
     """Its rows in their tree, its bytes in their places; everything is indexed here."""
-    base = house.service.import_base(pack(base={"group_id": "of another house", "shard": "of another house"}))
+    base = house.service.import_base(pack(base={"group_id": "of another house", "shard": "elsewhere"}))
     house.work()
 
     assert ("moved", BaseStatus.COMPLETED, None, "main") == (base.name, base.status, base.group_id, base.shard)

@@ -121,6 +121,8 @@ class CodeWriter:
         return np.frombuffer(mean, "<f4")
 
     def _load(self, bodies: npt.NDArray[np.int64]) -> Vectors:
+        if not len(bodies):  # SQLite's carray takes no empty array
+            return np.empty((0, self._coder.dimensions), np.float32)
         rows = self._connection.execute(
             "SELECT data FROM vector WHERE id IN carray(?) ORDER BY id", (apsw.carray(np.ascontiguousarray(bodies)),)
         )
