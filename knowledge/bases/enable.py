@@ -31,7 +31,7 @@ def enable_embedder(rt: Runtime, base_id: BaseId, embedder: str) -> Base:
         require_settled(tx, base_id, ids)
         base = apply(rt, tx, base, BasePatch(embedder=embedder), backfill=True)
         if ids:
-            jobs.enqueue(tx, JobSpec.reindex_subtree(base_id, ids), shard=base.shard)
+            jobs.enqueue(tx, JobSpec.reindex_subtree(base_id, ids, backfill=True), shard=base.shard)
     rt.dispatch.publish_due(base_id)
     return base
 

@@ -7,7 +7,7 @@ changes a status recomputes the containers above it in the same transaction.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, and_, bindparam, exists, select, update
+from sqlalchemy import ColumnElement, and_, bindparam, exists, func, or_, select, update
 
 from knowledge.catalog.items import find_wanted, view
 from knowledge.catalog.rows import ITEM
@@ -17,7 +17,7 @@ from knowledge.db.engine import Tx
 from knowledge.db.sql import id_set
 from knowledge.errors import InvalidInput
 from knowledge.model.ids import BaseId, ItemId
-from knowledge.model.jobs import Job
+from knowledge.model.jobs import Job, JobType
 from knowledge.model.status import ACTIVE, CHILD_FAILED, TERMINAL, ItemStatus, ItemType, Notice
 from knowledge.model.views import Item
 
@@ -102,6 +102,8 @@ def park(tx: Tx, base_id: BaseId, item_ids: Collection[str], code: str, detail: 
 
 def park_unfinished(tx: Tx, job: Job, code: str, detail: Mapping[str, object]) -> list[ItemId]:
     """Park what a job that will not go on leaves unfinished: its items, and folders below whose expansion it did not end."""
+    if job.type is JobType.REINDEX_SUBTREE:
+        return _fail_roots(tx, job, code, {**detail, "job_id": job.id})
     halfway = tx.scalars(
         select(ITEM.c.id).where(
             ITEM.c.id.in_(select(subtree(job.base_id, job.item_ids).c.id)),
@@ -112,13 +114,40 @@ def park_unfinished(tx: Tx, job: Job, code: str, detail: Mapping[str, object]) -
     return park(tx, job.base_id, {*job.item_ids, *halfway}, code, {**detail, "job_id": job.id})
 
 
-def fail_roots(tx: Tx, job: Job, code: str, detail: Mapping[str, object]) -> None:
-    """Show on the settled items of a job that it failed; what they had in the index stays."""
-    settled = (ITEM.c.base_id == job.base_id) & ITEM.c.id.in_(id_set(job.item_ids)) & ITEM.c.status.in_(TERMINAL)
-    rows = tx.execute(select(ITEM.c.id, ITEM.c.group_id).where(settled)).all()
-    if rows:
-        _write(tx, ITEM.c.id.in_(id_set(row.id for row in rows)), ItemStatus.FAILED, error=code, error_detail=dict(detail))
-        reconcile(tx, job.base_id, {row.group_id for row in rows})
+def park_cancelled(tx: Tx, job: Job, code: str, detail: Mapping[str, object]) -> None:
+    """The same for a job that was asked to stop. The roots of a reindex stay as they are, for that is what was asked for.
+
+    Unless nobody asked for it: another root of the job was deleted. Or they lack their first vectors.
+    """
+    if job.type is JobType.REINDEX_SUBTREE and not job.input.get("backfill"):
+        there = select(func.count()).where(ITEM.c.id.in_(id_set(job.item_ids)), ITEM.c.status != ItemStatus.DELETING)
+        if tx.scalar(there) == len(job.item_ids):
+            return
+    park_unfinished(tx, job, code, detail)
+
+
+def _fail_roots(tx: Tx, job: Job, code: str, detail: Mapping[str, object]) -> list[ItemId]:
+    """Show that a reindex was not done: it makes nothing active before its last commit, so nothing else would tell.
+
+    What the items had in the index stays. A directory's expansion counts as not ended, so that no change below it makes the
+    failure disappear. A leaf that another job works on, or a directory that one expands, is left to that job.
+    """
+    is_busy_folder = (ITEM.c.type == ItemType.DIRECTORY) & (ITEM.c.status == ItemStatus.PROCESSING)
+    rows = tx.execute(
+        select(ITEM.c.id, ITEM.c.group_id, ITEM.c.type).where(
+            ITEM.c.base_id == job.base_id,
+            ITEM.c.id.in_(id_set(job.item_ids)),
+            or_(ITEM.c.status.in_(TERMINAL), is_busy_folder),
+        )
+    ).all()
+    if not rows:
+        return []
+    containers = [row.id for row in rows if row.type is ItemType.DIRECTORY]
+    _write(tx, ITEM.c.id.in_(id_set(row.id for row in rows)), ItemStatus.FAILED, error=code, error_detail=dict(detail))
+    if containers:
+        tx.execute(update(ITEM).where(ITEM.c.id.in_(id_set(containers))).values(expanded_at=None))
+    reconcile(tx, job.base_id, {row.group_id for row in rows})
+    return [ItemId(row.id) for row in rows]
 
 
 def mark_deleting(tx: Tx, base_id: BaseId, roots: Sequence[ItemId]) -> None:

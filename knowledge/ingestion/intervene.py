@@ -22,7 +22,7 @@ def cancel_job(rt: Runtime, job_id: JobId) -> Job:
             raise InvalidOperation("A delete cannot be cancelled: what it hides must go.", job_id=job_id)
         jobs.cancel_one(tx, job)
         if job.status is JobStatus.PENDING:
-            status.park_unfinished(tx, job, INDEXING_INTERRUPTED, {"message": "Its job was cancelled."})
+            status.park_cancelled(tx, job, INDEXING_INTERRUPTED, {"message": "Its job was cancelled."})
         job = jobs.get(tx, job_id)
     rt.dispatch.publish_due(job.base_id)
     return job

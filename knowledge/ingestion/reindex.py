@@ -23,7 +23,7 @@ from knowledge.pipeline.sources import note
 from knowledge.pipeline.sources.probe import Probe, probe_directory, probe_file
 from knowledge.runtime import Runtime
 
-_BUSY_SECONDS: Final = 2.0  #: until the next look at items that another reindex has
+_BUSY_SECONDS: Final = 2.0  #: until the next look at items that another reindex or a delete has
 
 
 def reindex_items(rt: Runtime, base_id: BaseId, item_ids: Sequence[ItemId], *, allow_empty: bool = False) -> ReindexReceipt:
@@ -117,17 +117,17 @@ def run(rt: Runtime, run: Run) -> None:
 
 
 def _free_roots(tx: Tx, run: Run) -> list[ItemId]:
-    """The roots that may be put back to work: a delete always wins, wherever below a root it is.
+    """The roots that are still wanted; nothing is changed before all of them are free.
 
     Raises:
-        PutBack: another reindex has some of them at work; of two index jobs of one item the slower would win.
+        PutBack: something below them is being deleted, and a delete always wins; or another reindex has some of them at work,
+            and of two index jobs of one item the slower would win.
     """
     job = run.job
     wanted = [root_id for root_id in job.item_ids if items.find_wanted(tx, root_id) is not None]
-    live = [root_id for root_id in wanted if not tree.any_deleting(tx, job.base_id, [root_id])]
-    if tree.unsettled(tx, job.base_id, live, limit=1):
+    if tree.unsettled(tx, job.base_id, wanted, limit=1):
         raise PutBack(_BUSY_SECONDS)
-    return live
+    return wanted
 
 
 def _fetched(rt: Runtime, root: Item) -> Staged | None:

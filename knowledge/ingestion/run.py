@@ -35,7 +35,7 @@ from knowledge.errors import (
     LeaseLost,
     Stalled,
 )
-from knowledge.model.jobs import MAX_EXECUTIONS, STUCK_AFTER, STUCK_BACKOFF_SECONDS, Job, JobType, Recovery
+from knowledge.model.jobs import MAX_EXECUTIONS, STUCK_AFTER, STUCK_BACKOFF_SECONDS, Job, Recovery
 from knowledge.model.status import INDEXING_INTERRUPTED
 from knowledge.runtime import Runtime
 
@@ -204,9 +204,8 @@ def _give_up(tx: Tx, job: Job, job_code: str, item_code: str, detail: dict[str, 
         jobs.fail(tx, job, job_code, detail)
     else:
         jobs.cancel(tx, job, job_code)
-    status.park_unfinished(tx, job, item_code, detail)
-    if failed and job.type is JobType.REINDEX_SUBTREE:  # its roots were never active: the failure must show all the same
-        status.fail_roots(tx, job, item_code, detail)
+    park = status.park_cancelled if job_code == jobs.CANCELLED else status.park_unfinished
+    park(tx, job, item_code, detail)
 
 
 def _settle(rt: Runtime, job: Job, write: Callable[[Tx], None]) -> None:

@@ -89,8 +89,12 @@ class JobSpec:
         return cls(JobType.INDEX_DOCUMENTS, base_id, (item_id,), parent_id)
 
     @classmethod
-    def reindex_subtree(cls, base_id: BaseId, root_ids: Iterable[ItemId], *, allow_empty: bool = False) -> "JobSpec":
-        return cls(JobType.REINDEX_SUBTREE, base_id, tuple(sorted(root_ids)), input={"allow_empty": allow_empty})
+    def reindex_subtree(
+        cls, base_id: BaseId, root_ids: Iterable[ItemId], *, allow_empty: bool = False, backfill: bool = False
+    ) -> "JobSpec":
+        """`backfill`: the items lack their first vectors until it is done."""
+        asked = {"allow_empty": allow_empty, "backfill": backfill}
+        return cls(JobType.REINDEX_SUBTREE, base_id, tuple(sorted(root_ids)), input=asked)
 
     @classmethod
     def delete_subtree(cls, base_id: BaseId, root_ids: Iterable[ItemId]) -> "JobSpec":
