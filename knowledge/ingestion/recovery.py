@@ -22,7 +22,7 @@ from knowledge.errors import BaseBusy, KnowledgeError
 from knowledge.ingestion.purge import purge_base
 from knowledge.locks.process import is_dead, is_stopped, this_process
 from knowledge.model.ids import BaseId
-from knowledge.model.jobs import Job, JobSpec, JobType, Recovery, Track
+from knowledge.model.jobs import Job, JobSpec, Recovery, Track
 from knowledge.model.status import INDEXING_INTERRUPTED
 from knowledge.runtime import Runtime
 
@@ -71,8 +71,6 @@ def settle_lost(rt: Runtime, job: Job, *, wait_seconds: float) -> bool:
             lost = {"owner": f"{job.owner.host}:{job.owner.pid}"} if job.owner else {}
             detail = {"message": "The worker process was lost.", **lost}
             parked = status.park_unfinished(tx, job, INDEXING_INTERRUPTED, detail)
-            if job.type is JobType.REINDEX_SUBTREE:  # it had not begun on its roots: that nothing was done must show on them
-                status.fail_roots(tx, job, INDEXING_INTERRUPTED, detail)
     log.warning("lost run settled", extra={"job": job.id, "base": job.base_id, "type": job.type.value, "parked": len(parked)})
     rt.dispatch.publish_due(job.base_id)
     return True
