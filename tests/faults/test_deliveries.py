@@ -35,10 +35,11 @@ def test_message_doubled_while_its_job_runs(fleet, base):
     fleet.wait_until_embedding(note)
     job = fleet.job_of(note)
     fleet.deliver(job, 3)
-    eventually(lambda: dropped(fleet, job) == 3, "every copy is dropped")
+    eventually(lambda: dropped(fleet, job) >= 3, "every copy is dropped")
     fleet.let_go()
 
     assert ItemStatus.COMPLETED == fleet.settled(note).status
+    eventually(lambda: runs(fleet, job) > 0, "the log tells of the run, a moment after its rows")
     assert ([1, 1, 1], 1) == (list(fleet.embedder.sent().values()), runs(fleet, job))
     assert_promises(fleet)
 
