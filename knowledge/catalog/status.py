@@ -7,7 +7,7 @@ changes a status recomputes the containers above it in the same transaction.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, and_, bindparam, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, and_, bindparam, exists, or_, select, update
 
 from knowledge.catalog.items import find_wanted, view
 from knowledge.catalog.rows import ITEM
@@ -115,15 +115,9 @@ def park_unfinished(tx: Tx, job: Job, code: str, detail: Mapping[str, object]) -
 
 
 def park_cancelled(tx: Tx, job: Job, code: str, detail: Mapping[str, object]) -> None:
-    """The same for a job that was asked to stop. The roots of a reindex stay as they are, for that is what was asked for.
-
-    Unless nobody asked for it: another root of the job was deleted. Or they lack their first vectors.
-    """
-    if job.type is JobType.REINDEX_SUBTREE and not job.input.get("backfill"):
-        there = select(func.count()).where(ITEM.c.id.in_(id_set(job.item_ids)), ITEM.c.status != ItemStatus.DELETING)
-        if tx.scalar(there) == len(job.item_ids):
-            return
-    park_unfinished(tx, job, code, detail)
+    """The same for a job that was asked to stop; a reindex leaves its roots alone, unless they lack their first vectors."""
+    if job.type is not JobType.REINDEX_SUBTREE or job.input.get("backfill"):
+        park_unfinished(tx, job, code, detail)
 
 
 def _fail_roots(tx: Tx, job: Job, code: str, detail: Mapping[str, object]) -> list[ItemId]:

@@ -7,13 +7,12 @@ from typing import Final
 from knowledge import clock
 from knowledge.catalog import bases, jobs, status, tree
 from knowledge.db.columns import utc_now
-from knowledge.db.engine import Tx
 from knowledge.ingestion.purge import purge
 from knowledge.ingestion.run import PutBack, Run
 from knowledge.model.ids import BaseId, ItemId
 from knowledge.model.jobs import Job, JobSpec
 from knowledge.model.results import DeleteReceipt
-from knowledge.model.status import INDEXING_INTERRUPTED, BaseStatus
+from knowledge.model.status import BaseStatus
 from knowledge.runtime import Runtime
 
 SECTION: Final = 500  #: rows purged under one holding of the base lock
@@ -42,18 +41,11 @@ def delete_items(rt: Runtime, base_id: BaseId, item_ids: Sequence[ItemId]) -> De
         base = bases.get(tx, base_id)
         roots = tree.outermost(tx, base_id, item_ids)
         if roots:
-            closed = jobs.cancel_touching(tx, base_id, roots)  # no further paid call is made for them
+            jobs.cancel_touching(tx, base_id, roots)  # no further paid call is made for them
             status.mark_deleting(tx, base_id, roots)
-            park_others(tx, closed)
             jobs.enqueue(tx, JobSpec.delete_subtree(base_id, roots), shard=base.shard)  # same commit: no mark without a job
     published = rt.dispatch.publish_due(base_id)  # a broker that is down delays the job, it cannot lose it
     return DeleteReceipt(base_id, roots, published)
-
-
-def park_others(tx: Tx, closed: Sequence[Job]) -> None:
-    """A reindex of several roots ends with the first of them that is deleted; the others show that it was not done."""
-    for job in closed:
-        status.park_unfinished(tx, job, INDEXING_INTERRUPTED, {"message": "Its job ended with another item that was deleted."})
 
 
 def run(rt: Runtime, run: Run) -> None:
@@ -84,7 +76,7 @@ def _stop_touching(rt: Runtime, job: Job) -> None:
     """Have every job of these subtrees stop; waiting is done by coming back, never under a lock."""
     with rt.db.write() as tx:
         jobs.require_ours(tx, job)
-        park_others(tx, jobs.cancel_touching(tx, job.base_id, job.item_ids))
+        jobs.cancel_touching(tx, job.base_id, job.item_ids)
         running = jobs.running_touching(tx, job.base_id, job.item_ids)
     if not running:
         return
@@ -95,7 +87,6 @@ def _stop_touching(rt: Runtime, job: Job) -> None:
     with rt.locks.base(job.base_id), rt.db.write() as tx:
         for other in overdue:
             jobs.revoke(tx, other)
-        park_others(tx, overdue)
 
 
 def _doomed(rt: Runtime, job: Job) -> list[ItemId]:

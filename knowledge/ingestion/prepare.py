@@ -23,7 +23,6 @@ from knowledge.errors import NoIndexableFiles, PathNotFound, PathUnreadable, Sou
 from knowledge.files.paths import PATH_BYTES
 from knowledge.files.store import Staged
 from knowledge.ingestion import origin
-from knowledge.ingestion.delete import park_others
 from knowledge.ingestion.placing import placing
 from knowledge.ingestion.run import Run
 from knowledge.model.ids import ItemId, new_item_id
@@ -299,9 +298,8 @@ def _settle(tx: Tx, run: Run, root: Item, expansion: _Expansion) -> None:
     items.set_data(tx, root.id, skipped=skipped if expansion.skipped else None)
     if gone:
         outermost = tree.outermost(tx, root.base_id, gone)
-        closed = jobs.cancel_touching(tx, root.base_id, outermost)
+        jobs.cancel_touching(tx, root.base_id, outermost)
         status.mark_deleting(tx, root.base_id, outermost)
-        park_others(tx, closed)
         jobs.enqueue(tx, JobSpec.delete_subtree(root.base_id, outermost), shard=run.job.shard)
     if has_files:
         status.finish_expansion(tx, root, expansion.notices)

@@ -15,7 +15,7 @@ from knowledge.files.store import Staged
 from knowledge.ingestion import origin
 from knowledge.ingestion.run import PutBack, Run
 from knowledge.model.ids import BaseId, ItemId
-from knowledge.model.jobs import JobSpec
+from knowledge.model.jobs import Job, JobSpec
 from knowledge.model.results import ReindexReceipt
 from knowledge.model.status import ItemStatus, ItemType
 from knowledge.model.views import Item
@@ -146,21 +146,35 @@ def _fetched(rt: Runtime, root: Item) -> Staged | None:
 
 
 def _restart(rt: Runtime, tx: Tx, run: Run, root_id: ItemId, staged: dict[ItemId, Staged]) -> bool:
-    """Put one root back to work. False: its source has vanished; it keeps status and material."""
+    """Put one root back to work. False: its source has vanished; it keeps status and material.
+
+    A backfill needs vectors, not news: there the stored bytes are indexed instead.
+    """
     job, root = run.job, items.find_wanted(tx, root_id)
     if root is None:
         return True
     if root.type is ItemType.DIRECTORY:
         if probe(root) is not Probe.READABLE:
-            return False
+            return _from_stored(tx, job, root)
         status.restart_expansion(tx, root)
         spec = JobSpec.prepare_root(job.base_id, root.id, job.id, allow_empty=bool(job.input.get("allow_empty")))
     else:
         if root.id not in staged or root.relative_path is None:
-            return False
+            return _from_stored(tx, job, root)
         rt.files.publish(staged[root.id], root.relative_path, overwrite=True)
         rt.files.sync(job.base_id, [root.relative_path])
         status.begin(tx, root.id, ItemStatus.PROCESSING)
         spec = JobSpec.index_documents(job.base_id, root.id, job.id)
     jobs.enqueue(tx, spec, shard=job.shard)
+    return True
+
+
+def _from_stored(tx: Tx, job: Job, root: Item) -> bool:
+    """Index again what is stored of a root whose source has vanished; False if that would bring nothing new."""
+    if not job.input.get("backfill"):
+        return False
+    leaves = [leaf.id for leaf in tree.leaves(tx, job.base_id, [root.id]) if leaf.relative_path]
+    for leaf_id in leaves:
+        status.begin(tx, leaf_id, ItemStatus.PROCESSING)
+    jobs.enqueue_all(tx, [JobSpec.index_documents(job.base_id, leaf_id, job.id) for leaf_id in leaves], shard=job.shard)
     return True

@@ -7,7 +7,6 @@ from knowledge import clock
 from knowledge.catalog import bases, jobs, requests, status, tree
 from knowledge.errors import BaseBusy
 from knowledge.ingestion import conflicts
-from knowledge.ingestion.delete import park_others
 from knowledge.ingestion.incoming import Incoming
 from knowledge.ingestion.purge import purge
 from knowledge.model.ids import BaseId, ItemId
@@ -60,11 +59,10 @@ def make_room(rt: Runtime, base_id: BaseId, incoming: Sequence[Incoming]) -> Non
         old = [item.id for item in conflicts.in_the_way(tx, base_id, incoming)]
         if not old:
             return
-        closed = jobs.cancel_touching(tx, base_id, old)
+        jobs.cancel_touching(tx, base_id, old)
         if jobs.running_touching(tx, base_id, old):
             raise BaseBusy("The old item is being worked on; try again in a moment.", base_id=base_id)
         status.mark_deleting(tx, base_id, old)
-        park_others(tx, closed)
         jobs.enqueue(tx, JobSpec.delete_subtree(base_id, old), shard=base.shard)
     while True:
         with rt.db.read() as tx:

@@ -250,8 +250,14 @@ class Ledger:
             counts=counts,
         )
         wanted = used_bodies if base["embedding_model_id"] else 0
-        complete = all(row["status"] == "completed" for row in leaves.values())
-        insist(counts["vector"] == wanted or not complete, "each unit has its vector", counts=counts, wanted=wanted)
+        complete = all(row["status"] == "completed" for row in rows)  # else it shows that something is missing
+        insist(
+            counts["vector"] == wanted or not complete,
+            "each unit has its vector",
+            counts=counts,
+            wanted=wanted,
+            rows=[(row["type"], row["group_id"], row["status"], row["error"]) for row in rows],
+        )
         insist(counts["vector"] <= used_bodies, "no vector is left without a unit", counts=counts)
         for item_id, row in leaves.items():
             if row["status"] == "completed":

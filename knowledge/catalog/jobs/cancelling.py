@@ -24,16 +24,10 @@ from knowledge.model.ids import BaseId, ItemId
 from knowledge.model.jobs import Job, JobStatus, JobType
 
 
-def cancel_touching(tx: Tx, base_id: BaseId, roots: Sequence[ItemId]) -> list[Job]:
-    """Close the waiting jobs of these subtrees and ask the running ones to stop; other deletes are left alone.
-
-    Returns:
-        The closed reindexes: they may have named other roots as well, which the caller parks.
-    """
-    touched = tx.execute(select(JOB.c.id, JOB.c.status, JOB.c.type).where(_touching(base_id, roots), ACTIVE)).all()
+def cancel_touching(tx: Tx, base_id: BaseId, roots: Sequence[ItemId]) -> None:
+    """Close the waiting jobs of these subtrees and ask the running ones to stop; other deletes are left alone."""
+    touched = tx.execute(select(JOB.c.id, JOB.c.status).where(_touching(base_id, roots), ACTIVE)).all()
     _cancel(tx, touched)
-    closed = [row.id for row in touched if row.status is JobStatus.PENDING and row.type is JobType.REINDEX_SUBTREE]
-    return views(tx, tx.execute(select(JOB).where(JOB.c.id.in_(id_set(closed)))).all()) if closed else []
 
 
 def cancel_base(tx: Tx, base_id: BaseId) -> None:
@@ -58,7 +52,7 @@ def hurry(tx: Tx, job: Job) -> bool:
     )
 
 
-def _cancel(tx: Tx, active: Sequence[Row[*tuple[Any, ...]]]) -> None:
+def _cancel(tx: Tx, active: Sequence[Row[Any, Any]]) -> None:
     waiting = [row.id for row in active if row.status is JobStatus.PENDING]
     running = [row.id for row in active if row.status is JobStatus.RUNNING]
     if waiting:
