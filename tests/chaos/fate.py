@@ -63,6 +63,7 @@ class Process:
         self.run: Any = None
         self.number = 0  #: tells it from the other processes of its world
         self.saw_paid: frozenset[str] = frozenset()  #: what the cache of paid vectors held when this process last asked it
+        self.in_flight: frozenset[str] = frozenset()  #: texts that it has sent and whose answer is not stored yet
         self.outcome: Outcome | None = None
         self._go = threading.Event()
         self._stopped = threading.Event()

@@ -36,7 +36,7 @@ class Ledger:
         self._world = world
         self.moment = 0
         self.deaths = 0
-        self.overlaps = 0  #: texts sent again by a process that had asked the cache before they were stored
+        self.overlaps = 0  #: texts sent by two processes at once: the one had asked the cache before the other had stored them
         self.request_inputs: dict[tuple[str, str], list[Any]] = {}
         self._complaints: list[str] = []
         self._asked: dict[str, int] = {}  #: item → the moment at which its indexing was last asked for
@@ -86,8 +86,11 @@ class Ledger:
         again = [one for one in hashes if one in self._world._paid_hashes()]
         known = [one for one in again if one in process.saw_paid]
         insist(not known, "no text whose vector is stored is sent again", texts=known)
-        if again and not fate.report({"overlaps": len(again)}):
-            self.overlaps += len(again)
+        others = [other.in_flight for other in self._world.held if other is not process]
+        overlaps = len(again) + sum(any(one in flying for flying in others) for one in set(hashes) - set(again))
+        process.in_flight = frozenset(hashes)
+        if overlaps and not fate.report({"overlaps": overlaps}):
+            self.overlaps += overlaps
 
     def sent_by_child(self, event: dict[str, Any]) -> None:
         self.overlaps += event.get("overlaps", 0)

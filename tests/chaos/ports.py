@@ -163,6 +163,9 @@ class SteppingCache:
     def put(self, fingerprint: str, vectors: Any) -> None:
         fate.step("cache.put")
         self._cache.put(fingerprint, vectors)
+        process = fate.current()
+        if process is not None:
+            process.in_flight = frozenset()
         fate.step("cache.put:done")
 
     def evict(self) -> int:
