@@ -8,19 +8,20 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, Select, and_, bindparam, case, func, or_, select, update
 
 from knowledge.catalog import cursor as cursors
-from knowledge.catalog.rows import BASE, ITEM, PATH
+from knowledge.catalog.rows import BASE, IS_CONTAINER, ITEM, PATH
 from knowledge.db.columns import utc_now
 from knowledge.db.engine import Tx
 from knowledge.db.sql import id_set
 from knowledge.errors import BaseNotFound, InvalidInput, ItemNotFound
 from knowledge.model.ids import BaseId, ItemId
+from knowledge.model.quality import Quality
 from knowledge.model.results import ItemPage
-from knowledge.model.status import ItemStatus, ItemType
+from knowledge.model.status import CONTAINERS, ItemStatus, ItemType
 from knowledge.model.views import Item
 
 MAX_PAGE = 100
 
-_CONTAINER_FIRST = case((ITEM.c.type == ItemType.DIRECTORY, 0), else_=1)
+_CONTAINER_FIRST = case((IS_CONTAINER, 0), else_=1)
 _VISIBLE = ITEM.c.status != ItemStatus.DELETING
 
 # Built once: every job asks these several times, and building a statement takes longer than running it.
@@ -75,6 +76,7 @@ def insert(tx: Tx, base_id: BaseId, new: Sequence[NewItem]) -> None:
                 "status": item.status,
                 "error_detail": {},
                 "notices": [],
+                "quality": {},
                 "expanded_at": item.expanded_at,
                 "created_at": now,
                 "updated_at": now,
@@ -85,10 +87,10 @@ def insert(tx: Tx, base_id: BaseId, new: Sequence[NewItem]) -> None:
 
 
 def _require_parents(tx: Tx, base_id: BaseId, new: Sequence[NewItem]) -> None:
-    made = {item.id for item in new if item.type is ItemType.DIRECTORY}
+    made = {item.id for item in new if item.type in CONTAINERS}
     wanted = {item.group_id for item in new if item.group_id is not None} - made
     if wanted:
-        is_open = (ITEM.c.base_id == base_id) & (ITEM.c.type == ItemType.DIRECTORY) & _VISIBLE
+        is_open = (ITEM.c.base_id == base_id) & IS_CONTAINER & _VISIBLE
         found = set(tx.scalars(select(ITEM.c.id).where(ITEM.c.id.in_(id_set(wanted)), is_open)))
         if bad := sorted(wanted - found):
             raise InvalidInput("These are no directories that may get children.", field="group_id", item_ids=bad)
@@ -236,6 +238,7 @@ def view(row: Row[Any]) -> Item:
         indexed_path=row.indexed_path,
         chunk_count=row.chunk_count,
         notices=tuple(row.notices),
+        quality=Quality(**row.quality),
         expanded_at=row.expanded_at,
         created_at=row.created_at,
         updated_at=row.updated_at,
@@ -244,7 +247,7 @@ def view(row: Row[Any]) -> Item:
 
 
 def _write_cursor(last: Item) -> str:
-    return cursors.write("0" if last.type is ItemType.DIRECTORY else "1", last.created_at, last.id)
+    return cursors.write("0" if last.type in CONTAINERS else "1", last.created_at, last.id)
 
 
 def _read_cursor(cursor: str | None) -> tuple[int, datetime, str] | None:

@@ -9,11 +9,11 @@ from typing import Any
 
 from sqlalchemy import Exists, Select, exists, select, text
 
-from knowledge.catalog.rows import BASE, ITEM, JOB, JOB_ITEM
+from knowledge.catalog.rows import BASE, IS_CONTAINER, ITEM, JOB, JOB_ITEM
 from knowledge.db.engine import Tx
 from knowledge.model.ids import BaseId, ItemId
 from knowledge.model.jobs import ACTIVE_JOB, JobType
-from knowledge.model.status import ACTIVE, ItemStatus, ItemType
+from knowledge.model.status import ACTIVE, ItemStatus
 
 _UNSETTLED = text("knowledge_item.status IN ('preparing', 'processing', 'reading', 'embedding', 'deleting')")
 _EXPANDING = (JobType.PREPARE_ROOT, JobType.REINDEX_SUBTREE)
@@ -21,9 +21,7 @@ _EXPANDING = (JobType.PREPARE_ROOT, JobType.REINDEX_SUBTREE)
 
 def leaves_without_job(tx: Tx) -> dict[BaseId, list[ItemId]]:
     """Leaves in an active status that no active job names."""
-    statement = select(ITEM.c.base_id, ITEM.c.id).where(
-        _UNSETTLED, ITEM.c.status.in_(ACTIVE), ITEM.c.type != ItemType.DIRECTORY, ~_named_by_job()
-    )
+    statement = select(ITEM.c.base_id, ITEM.c.id).where(_UNSETTLED, ITEM.c.status.in_(ACTIVE), ~IS_CONTAINER, ~_named_by_job())
     return _by_base(tx, statement)
 
 
@@ -34,9 +32,7 @@ def containers_without_work(tx: Tx) -> dict[BaseId, list[tuple[ItemId, bool]]]:
     """
     found: dict[BaseId, list[tuple[ItemId, bool]]] = defaultdict(list)
     candidates = tx.execute(
-        select(ITEM.c.base_id, ITEM.c.id, ITEM.c.expanded_at).where(
-            _UNSETTLED, ITEM.c.status.in_(ACTIVE), ITEM.c.type == ItemType.DIRECTORY
-        )
+        select(ITEM.c.base_id, ITEM.c.id, ITEM.c.expanded_at).where(_UNSETTLED, ITEM.c.status.in_(ACTIVE), IS_CONTAINER)
     ).all()
     for row in candidates:
         if not _has_unfinished_child(tx, row.base_id, row.id) and not _is_being_expanded(tx, row.base_id, row.id):

@@ -23,7 +23,9 @@ from sqlmodel import Field, SQLModel
 
 from knowledge.db.columns import UtcDateTime, utc_now, value_enum
 from knowledge.model.jobs import JobStatus, JobType, Recovery, Track
-from knowledge.model.status import BaseStatus, ItemStatus, ItemType
+from knowledge.model.status import CONTAINERS, BaseStatus, ItemStatus, ItemType
+
+_CONTAINER_TYPES = "('directory', 'archive', 'sitemap')"
 
 
 class _Row(SQLModel):
@@ -102,11 +104,11 @@ class KnowledgeItem(_Row, table=True):
         CheckConstraint("(status = 'failed') = (error IS NOT NULL AND trim(error) <> '')", name="ck_item_failed_has_error"),
         CheckConstraint("status = 'failed' OR error IS NULL", name="ck_item_error_only_failed"),
         CheckConstraint(
-            "(type = 'directory' AND status NOT IN ('reading', 'embedding'))"
-            " OR (type <> 'directory' AND status <> 'preparing')",
+            f"(type IN {_CONTAINER_TYPES} AND status NOT IN ('reading', 'embedding'))"
+            f" OR (type NOT IN {_CONTAINER_TYPES} AND status <> 'preparing')",
             name="ck_item_type_status",
         ),
-        CheckConstraint("type = 'directory' OR expanded_at IS NULL", name="ck_item_expanded_container"),
+        CheckConstraint(f"type IN {_CONTAINER_TYPES} OR expanded_at IS NULL", name="ck_item_expanded_container"),
         UniqueConstraint("base_id", "id", name="uq_item_base_id"),
         ForeignKeyConstraint(["base_id"], ["knowledge_base.id"], name="fk_item_base", ondelete="CASCADE"),
         ForeignKeyConstraint(  # a parent lives in the same base; deleting it deletes its subtree
@@ -142,6 +144,8 @@ class KnowledgeItem(_Row, table=True):
     error_detail: dict[str, Any] = Field(default_factory=dict, sa_column=Column(JSON, nullable=False))
     chunk_count: int | None = None
     notices: list[str] = Field(default_factory=list, sa_column=Column(JSON, nullable=False))
+    quality: dict[str, Any] = Field(default_factory=dict, sa_column=Column(JSON, nullable=False, server_default="{}"))
+    """What its reader found; see `model.quality`."""
     expanded_at: datetime | None = _instant(nullable=True)
     created_at: datetime = _instant()
     updated_at: datetime = _instant()
@@ -322,3 +326,5 @@ JOB_ITEM = _table(KnowledgeJobItem)
 WORKER = _table(KnowledgeWorker)
 SPEND = _table(KnowledgeSpend)
 REQUEST = _table(KnowledgeRequest)
+
+IS_CONTAINER = ITEM.c.type.in_(sorted(CONTAINERS))

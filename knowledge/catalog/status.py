@@ -5,12 +5,13 @@ changes a status recomputes the containers above it in the same transaction.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, and_, bindparam, exists, or_, select, update
 
 from knowledge.catalog.items import find_wanted, view
-from knowledge.catalog.rows import ITEM
+from knowledge.catalog.rows import IS_CONTAINER, ITEM
 from knowledge.catalog.tree import subtree
 from knowledge.db.columns import utc_now
 from knowledge.db.engine import Tx
@@ -18,7 +19,8 @@ from knowledge.db.sql import id_set
 from knowledge.errors import InvalidInput
 from knowledge.model.ids import BaseId, ItemId
 from knowledge.model.jobs import Job, JobType
-from knowledge.model.status import ACTIVE, CHILD_FAILED, TERMINAL, ItemStatus, ItemType, Notice
+from knowledge.model.quality import Quality
+from knowledge.model.status import ACTIVE, CHILD_FAILED, CONTAINERS, TERMINAL, ItemStatus, Notice
 from knowledge.model.views import Item
 
 _UNFINISHED: Final = frozenset(ItemStatus) - TERMINAL - {ItemStatus.DELETING}
@@ -63,9 +65,15 @@ def begin(tx: Tx, item_id: ItemId, status: ItemStatus, *, unless: ItemStatus | N
     return begun
 
 
-def complete(tx: Tx, item: Item, *, chunk_count: int, notices: Collection[Notice]) -> None:
-    """A leaf has its material in the index."""
+def complete(tx: Tx, item: Item, *, chunk_count: int, notices: Collection[Notice], quality: Quality | None = None) -> None:
+    """A leaf has its material in the index.
+
+    Args:
+        quality: what its reader found; None leaves what is known.
+    """
     values = _values(ItemStatus.COMPLETED, chunk_count=chunk_count, notices=sorted(notices))
+    if quality is not None:
+        values["quality"] = {name: value for name, value in asdict(quality).items() if value is not None}
     tx.execute(_ONE_VISIBLE, {"item_id": item.id, **values})
     reconcile(tx, item.base_id, [item.group_id])
 
@@ -107,7 +115,7 @@ def park_unfinished(tx: Tx, job: Job, code: str, detail: Mapping[str, object]) -
     halfway = tx.scalars(
         select(ITEM.c.id).where(
             ITEM.c.id.in_(select(subtree(job.base_id, job.item_ids).c.id)),
-            ITEM.c.type == ItemType.DIRECTORY,
+            IS_CONTAINER,
             ITEM.c.expanded_at.is_(None),
         )
     )
@@ -126,7 +134,7 @@ def _fail_roots(tx: Tx, job: Job, code: str, detail: Mapping[str, object]) -> li
     What the items had in the index stays. A directory's expansion counts as not ended, so that no change below it makes the
     failure disappear. A leaf that another job works on, or a directory that one expands, is left to that job.
     """
-    is_busy_folder = (ITEM.c.type == ItemType.DIRECTORY) & (ITEM.c.status == ItemStatus.PROCESSING)
+    is_busy_folder = IS_CONTAINER & (ITEM.c.status == ItemStatus.PROCESSING)
     rows = tx.execute(
         select(ITEM.c.id, ITEM.c.group_id, ITEM.c.type).where(
             ITEM.c.base_id == job.base_id,
@@ -136,7 +144,7 @@ def _fail_roots(tx: Tx, job: Job, code: str, detail: Mapping[str, object]) -> li
     ).all()
     if not rows:
         return []
-    containers = [row.id for row in rows if row.type is ItemType.DIRECTORY]
+    containers = [row.id for row in rows if row.type in CONTAINERS]
     _write(tx, ITEM.c.id.in_(id_set(row.id for row in rows)), ItemStatus.FAILED, error=code, error_detail=dict(detail))
     if containers:
         tx.execute(update(ITEM).where(ITEM.c.id.in_(id_set(containers))).values(expanded_at=None))
@@ -161,7 +169,7 @@ def finish_expansion(tx: Tx, root: Item, notices: Collection[Notice]) -> None:
     containers = tx.execute(
         select(ITEM.c.id, ITEM.c.relative_path).where(
             ITEM.c.id.in_(select(subtree(root.base_id, [root.id]).c.id)),
-            ITEM.c.type == ItemType.DIRECTORY,
+            IS_CONTAINER,
             ITEM.c.status != ItemStatus.DELETING,
         )
     ).all()
@@ -182,7 +190,7 @@ def reconcile(tx: Tx, base_id: str, start: Iterable[str | None]) -> None:
         item_id = next(iter(pending))
         del pending[item_id]
         row = tx.execute(_CONTAINER, {"base_id": base_id, "item_id": item_id}).one_or_none()
-        if row is None or row.type is not ItemType.DIRECTORY or row.status is ItemStatus.DELETING:
+        if row is None or row.type not in CONTAINERS or row.status is ItemStatus.DELETING:
             continue
         if row.status is not ItemStatus.PREPARING and row.expanded_at is not None:
             status, error = _from_children(row.has_unfinished, row.has_failed)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from sqlalchemy import CTE, Select, exists, func, or_, select
 
 from knowledge.catalog.items import view
-from knowledge.catalog.rows import ITEM
+from knowledge.catalog.rows import IS_CONTAINER, ITEM
 from knowledge.db.engine import Tx
 from knowledge.db.sql import id_set
 from knowledge.errors import ItemNotFound, ItemNotInBase
@@ -74,7 +74,7 @@ def deleting_ids(tx: Tx, base_id: BaseId, roots: Sequence[ItemId], *, limit: int
     """Up to `limit` rows of these subtrees that are `deleting`: leaves first, containers only when no leaf is left."""
     ids = select(subtree(base_id, roots).c.id)
     mine = select(ITEM.c.id).where(ITEM.c.base_id == base_id, ITEM.c.id.in_(ids), ITEM.c.status == ItemStatus.DELETING)
-    found = tx.scalars(mine.where(ITEM.c.type != ItemType.DIRECTORY).limit(limit)).all() or tx.scalars(mine.limit(limit)).all()
+    found = tx.scalars(mine.where(~IS_CONTAINER).limit(limit)).all() or tx.scalars(mine.limit(limit)).all()
     return [ItemId(item_id) for item_id in found]
 
 
@@ -86,25 +86,25 @@ def still_deleting(tx: Tx, base_id: BaseId, item_ids: Sequence[ItemId]) -> list[
 
 def leaves(tx: Tx, base_id: BaseId, roots: Sequence[ItemId]) -> list[Item]:
     ids = select(subtree(base_id, roots).c.id)
-    rows = tx.execute(select(ITEM).where(ITEM.c.id.in_(ids), ITEM.c.type != ItemType.DIRECTORY).order_by(ITEM.c.id))
+    rows = tx.execute(select(ITEM).where(ITEM.c.id.in_(ids), ~IS_CONTAINER).order_by(ITEM.c.id))
     return [view(row) for row in rows]
 
 
 def status_counts(tx: Tx, base_id: BaseId, roots: Sequence[ItemId] | None) -> StatusCounts:
-    statement = select(ITEM.c.type == ItemType.DIRECTORY, ITEM.c.status, func.count()).where(ITEM.c.base_id == base_id)
+    statement = select(IS_CONTAINER, ITEM.c.status, func.count()).where(ITEM.c.base_id == base_id)
     if roots is None:
         statement = statement.where(ITEM.c.status != ItemStatus.DELETING)
     else:
         statement = statement.where(ITEM.c.id.in_(select(subtree(base_id, roots).c.id)))
     counts: dict[bool, Counter[ItemStatus]] = {True: Counter(), False: Counter()}
-    for is_container, status, count in tx.execute(statement.group_by(ITEM.c.type == ItemType.DIRECTORY, ITEM.c.status)):
+    for is_container, status, count in tx.execute(statement.group_by(IS_CONTAINER, ITEM.c.status)):
         counts[bool(is_container)][status] += count
     return StatusCounts(leaves=counts[False], containers=counts[True])
 
 
 def unfinished_leaves(tx: Tx, base_id: BaseId) -> tuple[int, int]:
     """(leaves being indexed that have no material yet, leaves being indexed again); `chunk_count` tells them apart."""
-    busy = (ITEM.c.base_id == base_id) & ITEM.c.status.in_(ACTIVE) & (ITEM.c.type != ItemType.DIRECTORY)
+    busy = (ITEM.c.base_id == base_id) & ITEM.c.status.in_(ACTIVE) & ~IS_CONTAINER
     row = tx.execute(select(func.count(), func.count(ITEM.c.chunk_count)).select_from(ITEM).where(busy)).one()
     return row[0] - row[1], row[1]
 
@@ -135,7 +135,7 @@ def failures(tx: Tx, base_id: BaseId, roots: Sequence[ItemId] | None, *, limit: 
     statement = select(ITEM).where(
         ITEM.c.base_id == base_id,
         ITEM.c.status == ItemStatus.FAILED,
-        or_(ITEM.c.type != ItemType.DIRECTORY, ITEM.c.error != CHILD_FAILED),
+        or_(~IS_CONTAINER, ITEM.c.error != CHILD_FAILED),
     )
     if roots is not None:
         statement = statement.where(ITEM.c.id.in_(select(subtree(base_id, roots).c.id)))

@@ -7,6 +7,7 @@ from knowledge.catalog import bases, items, jobs, spend, status
 from knowledge.errors import NoTextExtracted
 from knowledge.ingestion.run import PutBack, Run
 from knowledge.model.documents import Chunking, EmbeddingUse, Material, ReadResult, Vector
+from knowledge.model.quality import Quality
 from knowledge.model.status import ItemStatus, ItemType, Notice
 from knowledge.model.views import Base, Item
 from knowledge.pipeline.indexing import chunker
@@ -36,7 +37,7 @@ def run(rt: Runtime, run: Run) -> None:
     run.tell("writing", chunks=len(chunks.units))
     material = Material(item.id, item.concept_id or item.id, chunks.text, chunks.units, vectors)
     notices = read.notices if chunks.units else read.notices | {Notice.NO_TEXT_EXTRACTED}
-    return _commit(rt, run, base, material, notices)
+    return _commit(rt, run, base, material, notices, read.quality)
 
 
 def _begin(rt: Runtime, run: Run) -> tuple[Item | None, Base | None]:
@@ -94,7 +95,7 @@ def _embed(
     )
 
 
-def _commit(rt: Runtime, run: Run, base: Base, material: Material, notices: frozenset[Notice]) -> None:
+def _commit(rt: Runtime, run: Run, base: Base, material: Material, notices: frozenset[Notice], quality: Quality) -> None:
     """Publish the result: the only part that holds the base lock for the index."""
     job = run.job
     with rt.locks.base(job.base_id):
@@ -111,7 +112,7 @@ def _commit(rt: Runtime, run: Run, base: Base, material: Material, notices: froz
         with rt.db.write() as tx:
             jobs.require_ours(tx, job)
             if wanted is not None:  # else a delete won the race
-                status.complete(tx, wanted, chunk_count=len(material.units), notices=notices)
+                status.complete(tx, wanted, chunk_count=len(material.units), notices=notices, quality=quality)
             jobs.finish(tx, job)  # one commit: no completed item behind a running row
 
 

@@ -11,7 +11,7 @@ from knowledge.catalog.tree import Doomed
 from knowledge.errors import BaseBusy
 from knowledge.model.ids import BaseId
 from knowledge.model.jobs import Job
-from knowledge.model.status import BaseStatus, ItemType
+from knowledge.model.status import CONTAINERS, BaseStatus
 from knowledge.model.views import Base
 from knowledge.runtime import Runtime
 
@@ -28,14 +28,14 @@ def purge(rt: Runtime, job: Job | None, base: Base, gone: Sequence[Doomed]) -> N
     if job is not None:
         with rt.db.read() as tx:
             jobs.require_ours(tx, job)
-    leaves = [item for item in gone if item.type is not ItemType.DIRECTORY]
+    leaves = [item for item in gone if item.type not in CONTAINERS]
     if leaves and rt.indexes.exists(base.id):
         if base.status is BaseStatus.FAILED:  # nothing may be searched here again, and its index may not fit its model
             rt.indexes.drop(base.id)
         else:
             rt.index(base).delete_materials([item.id for item in leaves])
     files = [path for item in leaves for path in (item.relative_path, item.indexed_path) if path]
-    trees = [item.relative_path for item in gone if item.type is ItemType.DIRECTORY and item.relative_path]
+    trees = [item.relative_path for item in gone if item.type in CONTAINERS and item.relative_path]
     rt.files.remove(base.id, files, trees)
     ids = [item.id for item in gone]
     with rt.db.write() as tx:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from knowledge.model.quality import Quality
 from knowledge.model.status import Notice
 
 Vector = npt.NDArray[np.float32]  #: shape (dimensions,)
@@ -40,6 +41,7 @@ class Document:
 
     text: str
     page: int | None = None  #: 1-based, only where the format has pages
+    locator: str | None = None  #: another place inside the file, as a person names it: `sheet Sales`, `slide 3`, `chapter Two`
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ class ReadResult:
     media_type: str
     reader: str  #: name of the reader that produced it
     notices: frozenset[Notice] = frozenset()
+    quality: Quality = field(default_factory=Quality)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,7 @@ class Unit:
     char_start: int
     char_end: int
     page: int | None = None
+    locator: str | None = None  #: of its document
 
     @property
     def text_hash(self) -> str:

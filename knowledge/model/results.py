@@ -118,6 +118,7 @@ class Chunk:
     char_start: int
     char_end: int
     page: int | None
+    locator: str | None  #: another place inside the file: `sheet Sales`, `slide 3` …
     token_count: int  #: estimated
 
 
@@ -167,6 +168,7 @@ class SearchHit:
     char_start: int
     char_end: int
     page: int | None
+    locator: str | None  #: another place inside the file: `sheet Sales`, `slide 3` …
     item_status: ItemStatus
     source: str
     chunk_index: int

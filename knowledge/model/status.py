@@ -14,9 +14,11 @@ class ItemType(StrEnum):
     URL = "url"
     NOTE = "note"
     DIRECTORY = "directory"
+    ARCHIVE = "archive"  #: a zip or tar file; each member is a child
+    SITEMAP = "sitemap"  #: a sitemap or feed; each page is a child
 
 
-CONTAINERS: Final = frozenset({ItemType.DIRECTORY})
+CONTAINERS: Final = frozenset({ItemType.DIRECTORY, ItemType.ARCHIVE, ItemType.SITEMAP})
 LEAVES: Final = frozenset(ItemType) - CONTAINERS
 
 

@@ -8,7 +8,8 @@ from typing import Annotated
 from pydantic import PlainSerializer
 
 from knowledge.model.ids import BaseId, ItemId
-from knowledge.model.status import BaseStatus, ItemStatus, ItemType
+from knowledge.model.quality import Quality
+from knowledge.model.status import CONTAINERS, BaseStatus, ItemStatus, ItemType
 
 
 def _without_content(data: Mapping[str, object]) -> dict[str, object]:
@@ -63,6 +64,7 @@ class Item:
     expanded_at: datetime | None
     created_at: datetime
     updated_at: datetime
+    quality: Quality = field(default_factory=Quality)
     data: Annotated[dict[str, object], PlainSerializer(_without_content)] = field(default_factory=dict)
 
     @property
@@ -74,6 +76,6 @@ class Item:
     @property
     def concept_id(self) -> str | None:
         """The document's address inside its base; containers have none."""
-        if self.type is ItemType.DIRECTORY:
+        if self.type in CONTAINERS:
             return None
         return self.indexed_path or self.relative_path

@@ -7,7 +7,7 @@ from knowledge.catalog import bases, items, tree
 from knowledge.errors import InvalidInput, InvalidOperation, ItemNotInBase
 from knowledge.model.ids import BaseId, ItemId
 from knowledge.model.results import Chunk, Preview
-from knowledge.model.status import ItemStatus, ItemType
+from knowledge.model.status import CONTAINERS, ItemStatus, ItemType
 from knowledge.model.views import Item
 from knowledge.pipeline.indexing.tokens import estimate_tokens
 from knowledge.pipeline.vectorstore.port import StoredUnit
@@ -48,7 +48,7 @@ def preview(rt: Runtime, item_id: ItemId, *, characters: int = 2_000) -> Preview
     with rt.db.read() as tx:
         item = items.get(tx, item_id)
         base = bases.require_runnable(tx, item.base_id)
-    if item.type is ItemType.DIRECTORY or item.status is ItemStatus.DELETING:
+    if item.type in CONTAINERS or item.status is ItemStatus.DELETING:
         raise InvalidOperation("This item has no text of its own.", item_id=item_id, status=item.status.value)
     text = rt.index(base).content(item_id) or ""
     return Preview(item_id, text[:characters], len(text), truncated=len(text) > characters)
@@ -80,5 +80,6 @@ def _chunk(leaf: Item, stored: StoredUnit) -> Chunk:
         char_start=unit.char_start,
         char_end=unit.char_end,
         page=unit.page,
+        locator=unit.locator,
         token_count=estimate_tokens(unit.text),
     )

@@ -110,6 +110,7 @@ def _hit(rank: int, hit: LaneHit, stored: StoredUnit, item: Item) -> SearchHit:
         char_start=unit.char_start,
         char_end=unit.char_end,
         page=unit.page,
+        locator=unit.locator,
         item_status=item.status,
         source=item.source,
         chunk_index=unit.index,

@@ -33,3 +33,9 @@ def _shown(character: str) -> str:
     if number <= 0xFF:
         return f"\\x{number:02x}"
     return f"\\u{number:04x}" if number <= 0xFFFF else f"\\U{number:08x}"
+
+
+def place_in_file(page: int | None, locator: str | None) -> str:
+    """`, page 3`, `, sheet Sales`, or nothing: what follows a file's name."""
+    parts = ([f"page {page}"] if page is not None else []) + ([one_line(locator)] if locator else [])
+    return "".join(f", {part}" for part in parts)

@@ -8,7 +8,7 @@ from knowledge.interfaces.cli.application import opened_service
 from knowledge.interfaces.cli.exits import ExitCode
 from knowledge.interfaces.cli.options import Debug, ItemName, Json, example
 from knowledge.interfaces.cli.output import Output
-from knowledge.interfaces.cli.printable import one_line
+from knowledge.interfaces.cli.printable import one_line, place_in_file
 from knowledge.interfaces.cli.shapes import chunk_object, list_object, preview_object
 from knowledge.model.ids import ItemId
 from knowledge.model.status import ItemStatus
@@ -30,10 +30,10 @@ def chunks(item_id: ItemName, json: Json = False, debug: Debug = False) -> ExitC
 
     def people(out: Output) -> None:
         for chunk in found:
-            page = f", page {chunk.page}" if chunk.page is not None else ""
+            place = place_in_file(chunk.page, chunk.locator)
             stale = "" if chunk.item_status is ItemStatus.COMPLETED else f"  ({chunk.item_status.value})"
             where = f"characters {chunk.char_start} to {chunk.char_end}, about {chunk.token_count} tokens"
-            out.styled(f"{chunk.source} #{chunk.chunk_index}{page}: {where}{stale}", "bold")
+            out.styled(f"{chunk.source} #{chunk.chunk_index}{place}: {where}{stale}", "bold")
             out.styled(one_line(chunk.content), "", indent=3)
             out.line()
 

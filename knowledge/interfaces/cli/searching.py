@@ -9,7 +9,7 @@ from knowledge.interfaces.cli.application import opened_service
 from knowledge.interfaces.cli.exits import ExitCode
 from knowledge.interfaces.cli.options import BaseName, Debug, Json, example, text
 from knowledge.interfaces.cli.output import Output, counted
-from knowledge.interfaces.cli.printable import one_line
+from knowledge.interfaces.cli.printable import one_line, place_in_file
 from knowledge.interfaces.cli.shapes import answer_object
 from knowledge.interfaces.cli.snippet import snippet, terms
 from knowledge.model.results import SearchAnswer, SearchHit
@@ -57,8 +57,7 @@ def _passage(passage: str, wanted: Sequence[str]) -> str:
 
 
 def _where(hit: SearchHit) -> str:
-    page = f", page {hit.page}" if hit.page is not None else ""
-    return f"{hit.rank}. {hit.concept_id}{page}  ({hit.score_kind.value} {hit.score:.3f})"
+    return f"{hit.rank}. {hit.concept_id}{place_in_file(hit.page, hit.locator)}  ({hit.score_kind.value} {hit.score:.3f})"
 
 
 def _summary(answer: SearchAnswer) -> str:

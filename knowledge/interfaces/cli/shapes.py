@@ -126,6 +126,7 @@ def chunk_object(chunk: "Chunk") -> JsonObject:
         "char_start": chunk.char_start,
         "char_end": chunk.char_end,
         "page": chunk.page,
+        "locator": chunk.locator,
         "token_count": chunk.token_count,
         "content": chunk.content,
     }
@@ -170,6 +171,7 @@ def hit_object(hit: "SearchHit") -> JsonObject:
         "title": hit.title,
         "source": hit.source,
         "page": hit.page,
+        "locator": hit.locator,
         "char_start": hit.char_start,
         "char_end": hit.char_end,
         "token_count": hit.token_count,

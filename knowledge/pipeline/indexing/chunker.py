@@ -48,6 +48,7 @@ def split(documents: Iterable[Document], chunking: Chunking, measure: MeasuresIn
                     char_start=offset + span.start,
                     char_end=offset + span.end,
                     page=document.page,
+                    locator=document.locator,
                 )
             )
         parts.append(document.text)

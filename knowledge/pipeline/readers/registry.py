@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Final, Self, TypeVar
@@ -18,6 +19,7 @@ from knowledge.errors import (
     UnsupportedSource,
 )
 from knowledge.model.documents import Checkpoint, Document, ReadResult, SourceFile
+from knowledge.model.quality import Quality
 from knowledge.model.status import Notice
 from knowledge.pipeline.readers.decoding import clean
 from knowledge.pipeline.readers.media_type import TEXT_SUFFIXES, UNWANTED_SUFFIXES, detect, is_binary, sniff_text
@@ -84,12 +86,16 @@ class ReaderRegistry:
             if isinstance(finding, Notice):
                 notices.add(finding)
             elif text := clean(finding.text).strip("\n"):
-                documents.append(Document(text=text, page=finding.page))
+                documents.append(replace(finding, text=text))
             checkpoint()
         documents = [document for document in documents if document.text.strip()]
         if not documents:
             notices = notices - {Notice.PARTIAL_TEXT} | {Notice.NO_TEXT_EXTRACTED}
-        return ReadResult(documents=documents, media_type=media_type, reader=reader.name, notices=frozenset(notices))
+        characters = sum(len(document.text) for document in documents)
+        quality = Quality(media_type=media_type, reader=reader.name, characters=characters)
+        return ReadResult(
+            documents=documents, media_type=media_type, reader=reader.name, notices=frozenset(notices), quality=quality
+        )
 
     def require_reader(self, source_path: Path, name: str) -> None:
         """Refuse a file that no reader would read, by its content; an empty one passes, its failure is shown on the item.

@@ -75,11 +75,11 @@ def test_page_of_bases_and_groups():
 
 def test_what_is_behind_an_item():
     """Passages with their place, the beginning of the text, what is in the way, and what explains a status."""
-    chunk = Chunk("c", ItemId("i"), "text", ItemType.FILE, ItemStatus.FAILED, "/a.md", 2, 10, 14, None, 1)
+    chunk = Chunk("c", ItemId("i"), "text", ItemType.FILE, ItemStatus.FAILED, "/a.md", 2, 10, 14, None, "slide 2", 1)
 
     assert {
         "id": "c", "item_id": "i", "item_type": "file", "item_status": "failed", "source": "/a.md", "chunk_index": 2,
-        "char_start": 10, "char_end": 14, "page": None, "token_count": 1, "content": "text",
+        "char_start": 10, "char_end": 14, "page": None, "locator": "slide 2", "token_count": 1, "content": "text",
     } == shapes.chunk_object(chunk)  # fmt: skip
     assert {"item_id": "i", "text": "t", "total_characters": 2, "truncated": True} == shapes.preview_object(
         Preview(ItemId("i"), "t", 2, True)
@@ -108,7 +108,22 @@ def test_job_without_its_token():
 def test_search_answer():
     """Each hit says where it stands, what its score means, and whose passage it is."""
     hit = SearchHit(
-        1, 0.5, ScoreKind.RANKING, "c", ItemId("i"), "a.pdf", "a.pdf", "text", 3, 7, 4, ItemStatus.COMPLETED, "/a.pdf", 0, 1
+        1,
+        0.5,
+        ScoreKind.RANKING,
+        "c",
+        ItemId("i"),
+        "a.pdf",
+        "a.pdf",
+        "text",
+        3,
+        7,
+        4,
+        None,
+        ItemStatus.COMPLETED,
+        "/a.pdf",
+        0,
+        1,
     )
 
     assert {
@@ -116,6 +131,7 @@ def test_search_answer():
         "hits": [{
             "rank": 1, "score": 0.5, "score_kind": "ranking", "chunk_id": "c", "chunk_index": 0, "item_id": "i",
             "item_status": "completed", "concept_id": "a.pdf", "title": "a.pdf", "source": "/a.pdf", "page": 4,
+            "locator": None,
             "char_start": 3, "char_end": 7, "token_count": 1, "text": "text",
         }],
     } == shapes.answer_object(SearchAnswer((hit,), "hybrid", 1, 2))  # fmt: skip

@@ -17,12 +17,12 @@ FROM unit u JOIN material m ON m.id = u.material_id JOIN content c ON c.id = m.c
 WHERE u.body_id IN carray(?)
 """
 _PLACE = """
-SELECT m.path, m.content_id, u.char_start, u.char_end, u.byte_start, u.byte_end, u.page, c.hash
+SELECT m.path, m.content_id, u.char_start, u.char_end, u.byte_start, u.byte_end, u.page, u.locator, c.hash
 FROM material m JOIN unit u ON u.material_id = m.id JOIN content c ON c.id = m.content_id
 WHERE m.item_id = ? AND u.position = ?
 """
 _MATERIAL = "SELECT m.id, m.path, c.hash, c.text FROM material m JOIN content c ON c.id = m.content_id WHERE m.item_id = ?"
-_UNITS = "SELECT position, char_start, char_end, page FROM unit WHERE material_id = ? ORDER BY position"
+_UNITS = "SELECT position, char_start, char_end, page, locator FROM unit WHERE material_id = ? ORDER BY position"
 
 
 def unit_id(item_id: str, content_hash: bytes, index: int, char_start: int, char_end: int) -> str:
@@ -62,7 +62,7 @@ def fetch(connection: apsw.Connection, unit_ids: Iterable[str]) -> dict[str, Sto
             row = connection.execute(_PLACE, (item_id, int(index))).fetchone()
             if row is None:
                 continue
-            path, content, start, end, byte_start, byte_end, page, content_hash = row
+            path, content, start, end, byte_start, byte_end, page, locator, content_hash = row
             if unit_id(item_id, content_hash, int(index), start, end) != wanted:
                 continue
             # A slice of the text's bytes: a long document is not read whole for one passage.
@@ -72,7 +72,7 @@ def fetch(connection: apsw.Connection, unit_ids: Iterable[str]) -> dict[str, Sto
                 blob.reopen(content)
             blob.seek(byte_start)
             text = blob.read(byte_end - byte_start).decode()
-            found[wanted] = StoredUnit(wanted, item_id, path, Unit(int(index), text, start, end, page))
+            found[wanted] = StoredUnit(wanted, item_id, path, Unit(int(index), text, start, end, page, locator))
     except (UnicodeDecodeError, ValueError) as error:
         raise IndexCorrupt("The text of a unit does not lie where the index says.") from error
     finally:
@@ -89,9 +89,12 @@ def units(connection: apsw.Connection, item_id: str) -> list[StoredUnit]:
     material, path, content_hash, text = row
     return [
         StoredUnit(
-            unit_id(item_id, content_hash, index, start, end), item_id, path, Unit(index, text[start:end], start, end, page)
+            unit_id(item_id, content_hash, index, start, end),
+            item_id,
+            path,
+            Unit(index, text[start:end], start, end, page, locator),
         )
-        for index, start, end, page in connection.execute(_UNITS, (material,))
+        for index, start, end, page, locator in connection.execute(_UNITS, (material,))
     ]
 
 

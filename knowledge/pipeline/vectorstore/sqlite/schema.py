@@ -5,7 +5,7 @@ state        one row: `generation` grows with every write; `recoded` is the one 
              `next_body` is never given twice
 content      each distinct text of a leaf once, by SHA-256
 material     one leaf: item id, concept id, its content
-unit         one search unit: its slice of the content in code points and in bytes of UTF-8, its page, its body
+unit         one search unit: its slice of the content in code points and in bytes of UTF-8, its page, its locator, its body
 body         each distinct text of a unit once, by SHA-256; the text itself is a slice of some content
 lexical      FTS5 over the tokens of bodies, rowid = body id, holding no text
 vector       the vector of a body as it was given: little-endian float32
@@ -26,7 +26,7 @@ from knowledge.pipeline.vectorstore.sqlite.connection import writing
 
 log = logging.getLogger(__name__)
 
-LAYOUT: Final = 1  #: raise on any change below or of the analyser: older files are rebuilt blank, newer ones refused
+LAYOUT: Final = 2  #: raise on any change below or of the analyser: older files are rebuilt blank, newer ones refused
 
 _TABLES: Final = """
 CREATE TABLE identity (
@@ -50,7 +50,7 @@ CREATE INDEX ix_material_content ON material (content_id);
 CREATE TABLE unit (
     material_id INTEGER NOT NULL, position INTEGER NOT NULL,
     char_start INTEGER NOT NULL, char_end INTEGER NOT NULL, byte_start INTEGER NOT NULL, byte_end INTEGER NOT NULL,
-    page INTEGER, body_id INTEGER NOT NULL,
+    page INTEGER, locator TEXT, body_id INTEGER NOT NULL,
     PRIMARY KEY (material_id, position)
 ) WITHOUT ROWID;
 CREATE INDEX ix_unit_body ON unit (body_id);

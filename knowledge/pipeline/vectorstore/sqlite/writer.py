@@ -14,7 +14,7 @@ from knowledge.pipeline.vectorstore.sqlite.connection import one_row
 from knowledge.pipeline.vectorstore.sqlite.prepare import Prepared, PreparedMaterial
 
 NEXT_GENERATION: Final = "UPDATE state SET generation = generation + 1 RETURNING generation, next_body"
-_INSERT_UNIT: Final = "INSERT INTO unit VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT_UNIT: Final = "INSERT INTO unit VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 class Writer:
@@ -150,6 +150,7 @@ class Writer:
                     item.byte_start,
                     item.byte_end,
                     item.unit.page,
+                    item.unit.locator,
                     bodies[item.body_hash],
                 )
                 for item in material.units
