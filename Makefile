@@ -7,7 +7,7 @@ SEED ?= 1
 
 export PYTHON
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench up down chaos
+.PHONY: help setup tools demo test check bench up down chaos
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -15,10 +15,13 @@ help: ## what can be made
 setup: ## .venv with everything, or nothing if it is current (PYTHON=python3.12 picks the Python of a new one)
 	@bash deploy/run/setup.sh
 
+tools: ## the outside programs that tests run, installed if they are missing (LibreOffice for doc and ppt, tesseract for scans)
+	@bash deploy/run/test_tools.sh
+
 demo: setup ## import a folder, index it with real workers, search it; about a minute
 	@.venv/bin/python deploy/demo.py
 
-test: check ## check, then every test, faults included
+test: tools check ## check, then every test, faults included
 	.venv/bin/python -m pytest tests
 
 check: setup ## lint, format, types, layering
