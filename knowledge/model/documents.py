@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from knowledge.model.budget import Meter
 from knowledge.model.quality import Quality
 from knowledge.model.status import Notice
 
@@ -23,12 +24,13 @@ class SourceFile:
     """A file that a reader is asked to read.
 
     `path` is where its bytes lie; `name` is what a person calls it (its suffix is a hint, never proof); `media_type` is what
-    its bytes say it is, lower case, without parameters.
+    its bytes say it is, lower case, without parameters. Readers count against `budget` what a hostile file could make large.
     """
 
     path: Path
     name: str
     media_type: str
+    budget: Meter = field(default_factory=Meter, repr=False, compare=False)
 
     @property
     def suffix(self) -> str:

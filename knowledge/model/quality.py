@@ -16,3 +16,20 @@ class Quality:
     pages_with_text: int | None = None
     characters: int = 0  #: code points of the text
     replaced_characters: int = 0  #: U+FFFD put in for what could not be decoded
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What only a reader can know about its file. It yields one or more between its documents; what is set later wins.
+
+    Everything else of `Quality` is counted from the documents: characters, replaced characters, and pages where documents have
+    page numbers (blank documents count as pages without text).
+    """
+
+    charset: str | None = None  #: as Python names it
+    language: str | None = None  #: as the file declares it: ISO 639-1, a region is cut off
+    converter: str | None = None
+    pages: int | None = (
+        None  #: slides, sheets or chapters, or where some pages have no document
+    )
+    pages_with_text: int | None = None  #: where it is not the number of pages or locators that gave text

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import ClassVar, Final
 
 from knowledge.model.documents import Document, SourceFile
-from knowledge.model.status import Notice
 from knowledge.pipeline.readers.decoding import clean, decode
 from knowledge.pipeline.readers.media_type import CSV, TSV
+from knowledge.pipeline.readers.port import Finding
 
 DELIMITERS: Final = ",;\t|"
 SAMPLE_CHARACTERS: Final = 64 * 1024
@@ -26,9 +26,9 @@ class CsvReader:
     def score(self, source: SourceFile) -> int | None:
         return 10 if source.media_type in (CSV, TSV) else None
 
-    def read(self, source: SourceFile) -> Iterator[Document | Notice]:
+    def read(self, source: SourceFile) -> Iterator[Finding]:
         decoded = decode(source.path.read_bytes())
-        yield from decoded.notices
+        yield from decoded.findings()
         text = clean(decoded.text)
         delimiter = "\t" if source.media_type == TSV else delimiter_of(text)
         yield Document("\n".join(_lines(text, delimiter)))

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from knowledge.model.quality import Facts
 from knowledge.model.status import Notice
 
 SAMPLE_BYTES: Final = 64 * 1024  #: detection costs about 1 s per megabyte
@@ -41,6 +42,11 @@ class Decoded:
     text: str
     encoding: str
     notices: frozenset[Notice] = frozenset()
+
+    def findings(self) -> Iterator[Notice | Facts]:
+        """What a reader passes on about how it came to its text."""
+        yield from sorted(self.notices)
+        yield Facts(charset=self.encoding)
 
 
 def decode(data: bytes, *, declared: str | None = None) -> Decoded:

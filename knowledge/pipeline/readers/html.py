@@ -13,6 +13,7 @@ from knowledge.model.documents import Document, SourceFile
 from knowledge.model.status import Notice
 from knowledge.pipeline.readers.decoding import decode
 from knowledge.pipeline.readers.media_type import HTML
+from knowledge.pipeline.readers.port import Finding
 
 PROLOGUE_BYTES: Final = 4096  #: where a page may declare its charset; the standard says 1024, pages do not obey
 MAX_DEPTH: Final = 1_000  #: elements inside each other
@@ -48,10 +49,10 @@ class HtmlReader:
     def score(self, source: SourceFile) -> int | None:
         return 10 if source.media_type == HTML else None
 
-    def read(self, source: SourceFile) -> Iterator[Document | Notice]:
+    def read(self, source: SourceFile) -> Iterator[Finding]:
         data = source.path.read_bytes()
         decoded = decode(data, declared=_declared(data))
-        yield from decoded.notices
+        yield from decoded.findings()
         text, is_whole = to_markdown(decoded.text)
         if not is_whole:
             yield Notice.PARTIAL_TEXT

@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 from knowledge.errors import CorruptSource
 from knowledge.model.documents import Document, SourceFile
-from knowledge.model.status import Notice
 from knowledge.pipeline.readers.decoding import clean, decode
 from knowledge.pipeline.readers.media_type import JSON
+from knowledge.pipeline.readers.port import Finding
 
 
 class JsonReader:
@@ -20,9 +20,9 @@ class JsonReader:
     def score(self, source: SourceFile) -> int | None:
         return 10 if source.media_type == JSON else None
 
-    def read(self, source: SourceFile) -> Iterator[Document | Notice]:
+    def read(self, source: SourceFile) -> Iterator[Finding]:
         decoded = decode(source.path.read_bytes())
-        yield from decoded.notices
+        yield from decoded.findings()
         try:
             value = json.loads(clean(decoded.text), parse_float=str, parse_int=str, parse_constant=str)
         except json.JSONDecodeError as error:

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Final, Self, TypeVar
@@ -18,12 +17,12 @@ from knowledge.errors import (
     SourceMissing,
     UnsupportedSource,
 )
+from knowledge.model.budget import Budget, Meter
 from knowledge.model.documents import Checkpoint, Document, ReadResult, SourceFile
-from knowledge.model.quality import Quality
-from knowledge.model.status import Notice
 from knowledge.pipeline.readers.decoding import clean
 from knowledge.pipeline.readers.media_type import TEXT_SUFFIXES, UNWANTED_SUFFIXES, detect, is_binary, sniff_text
-from knowledge.pipeline.readers.port import Reader
+from knowledge.pipeline.readers.port import Finding, Reader
+from knowledge.pipeline.readers.reading import Reading
 from knowledge.pipeline.sources.directory import SkipReason
 from knowledge.pipeline.sources.snapshot import strip
 
@@ -37,7 +36,8 @@ log = logging.getLogger(__name__)
 class ReaderRegistry:
     """All readers of this process."""
 
-    def __init__(self, readers: Iterable[Reader]) -> None:
+    def __init__(self, readers: Iterable[Reader], budget: Budget | None = None) -> None:
+        self._budget = budget or Budget()
         self._readers = tuple(sorted(readers, key=lambda reader: reader.name))
         self.suffixes = frozenset(suffix for reader in self._readers for suffix in reader.suffixes)
 
@@ -76,26 +76,15 @@ class ReaderRegistry:
         details: dict[str, str] = {"name": clean(name)}
         with_details = _Boundary(details)
         media_type = details["media_type"] = with_details(lambda: detect(source_path, name))
-        source = SourceFile(path=source_path, name=name, media_type=media_type)
+        source = SourceFile(path=source_path, name=name, media_type=media_type, budget=Meter(self._budget))
         reader = with_details(lambda: self._best(source))
         details["reader"] = reader.name
 
-        documents: list[Document] = []
-        notices: set[Notice] = set()
+        reading = Reading(media_type, reader.name)
         for finding in _guarded(reader, source, with_details):
-            if isinstance(finding, Notice):
-                notices.add(finding)
-            elif text := clean(finding.text).strip("\n"):
-                documents.append(replace(finding, text=text))
+            reading.take(finding)
             checkpoint()
-        documents = [document for document in documents if document.text.strip()]
-        if not documents:
-            notices = notices - {Notice.PARTIAL_TEXT} | {Notice.NO_TEXT_EXTRACTED}
-        characters = sum(len(document.text) for document in documents)
-        quality = Quality(media_type=media_type, reader=reader.name, characters=characters)
-        return ReadResult(
-            documents=documents, media_type=media_type, reader=reader.name, notices=frozenset(notices), quality=quality
-        )
+        return reading.result()
 
     def require_reader(self, source_path: Path, name: str) -> None:
         """Refuse a file that no reader would read, by its content; an empty one passes, its failure is shown on the item.
@@ -169,7 +158,7 @@ class _Boundary:
             ) from error
 
 
-def _guarded(reader: Reader, source: SourceFile, boundary: _Boundary) -> Iterator[Document | Notice]:
+def _guarded(reader: Reader, source: SourceFile, boundary: _Boundary) -> Iterator[Finding]:
     findings = boundary(lambda: iter(reader.read(source)))
     while (finding := boundary(lambda: next(findings, None))) is not None:
         yield finding

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from knowledge.model.documents import Document, SourceFile
-from knowledge.model.status import Notice
 from knowledge.pipeline.readers.decoding import decode
 from knowledge.pipeline.readers.media_type import MARKDOWN, PLAIN, PLAIN_SUFFIXES
+from knowledge.pipeline.readers.port import Finding
 
 
 class TextReader:
@@ -20,7 +20,7 @@ class TextReader:
             return 10
         return 1 if source.media_type.startswith("text/") else None  # better than nothing for a kind of text without a reader
 
-    def read(self, source: SourceFile) -> Iterator[Document | Notice]:
+    def read(self, source: SourceFile) -> Iterator[Finding]:
         decoded = decode(source.path.read_bytes())
-        yield from decoded.notices
+        yield from decoded.findings()
         yield Document(decoded.text)

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from knowledge.model.documents import Document, SourceFile
-from knowledge.model.status import Notice
 from knowledge.pipeline.readers.decoding import decode
 from knowledge.pipeline.readers.media_type import XML
+from knowledge.pipeline.readers.port import Finding
 
 _Element = Any  #: lxml has no types of its own
 
@@ -23,7 +23,7 @@ class XmlReader:
     def score(self, source: SourceFile) -> int | None:
         return 10 if source.media_type == XML else None
 
-    def read(self, source: SourceFile) -> Iterator[Document | Notice]:
+    def read(self, source: SourceFile) -> Iterator[Finding]:
         from lxml import etree
 
         data = source.path.read_bytes()
@@ -32,7 +32,7 @@ class XmlReader:
             root = etree.fromstring(data, parser)
         except etree.XMLSyntaxError:
             decoded = decode(data)
-            yield from decoded.notices
+            yield from decoded.findings()
             yield Document(decoded.text)
         else:
             yield Document("\n".join(_lines(root)))

@@ -1,0 +1,102 @@
+"""Unpacking on a budget, for readers.
+
+Each file that a reader is given carries a meter: `source.budget`. What a hostile file could make large is counted on it, and
+the meter refuses with `reader_budget_exceeded`, the figure and the limit. Limits hold for the file as a whole, never for one
+entry of it.
+
+    with opened_zip(source) as archive:          # counts entries and unpacked bytes; damage and passwords get their own errors
+        text = archive.read("word/document.xml")
+
+    require_modest_zip(source)                   # before a library unpacks the archive itself
+
+    data = inflated(gzip.open(path), source.budget)   # any other stream that unpacks
+
+    source.budget.page()                         # before each page, slide or sheet
+    source.budget.picture(width, height)         # before a picture is unpacked, or a page drawn, by its size in pixels
+    source.budget.check_time()                   # in long loops that count nothing else
+
+Seconds and memory are watched from outside as well, where readers run in a process of their own (see `process`).
+"""
+
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import IO, Final
+
+from knowledge.errors import CorruptSource, EncryptedSource
+from knowledge.model.budget import Budget, Meter, exceeded
+from knowledge.model.documents import SourceFile
+
+_STEP: Final = 1 << 20  #: bytes read at a time, so that a bomb is found before it is in memory
+
+__all__ = ["Budget", "Meter", "Zip", "exceeded", "inflated", "opened_zip", "require_modest_zip"]
+
+
+class Zip:
+    """The entries of a zip archive, by their names as they stand in it; folders are left out."""
+
+    def __init__(self, archive: zipfile.ZipFile, meter: Meter) -> None:
+        self._archive, self._meter = archive, meter
+        self.entries: Mapping[str, zipfile.ZipInfo] = {info.filename: info for info in archive.infolist() if not info.is_dir()}
+        meter.entry(len(archive.infolist()))
+
+    def read(self, name: str) -> bytes:
+        """All bytes of an entry, unpacked.
+
+        Raises:
+            KeyError: there is no such entry.
+            CorruptSource, EncryptedSource, ReaderBudgetExceeded
+        """
+        info = self.entries[name]
+        if info.flag_bits & 1:
+            raise EncryptedSource(entry=name)
+        try:
+            with self._archive.open(info) as part:
+                return inflated(part, self._meter)
+        except (zipfile.BadZipFile, NotImplementedError, EOFError, OSError, ValueError) as error:
+            raise CorruptSource(entry=name, detail=str(error)) from error
+        except Exception as error:
+            if type(error).__module__ in ("zlib", "_lzma", "lzma", "_bz2"):  # each method of compression has its own
+                raise CorruptSource(entry=name, detail=str(error)) from error
+            raise
+
+
+@contextmanager
+def opened_zip(source: SourceFile) -> Iterator[Zip]:
+    """
+    Raises:
+        CorruptSource: it is no zip archive, or a damaged one.
+        ReaderBudgetExceeded: it has too many entries.
+    """
+    try:
+        archive = zipfile.ZipFile(source.path)
+    except (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError) as error:
+        raise CorruptSource(detail=str(error)) from error
+    with archive:
+        yield Zip(archive, source.budget)
+
+
+def require_modest_zip(source: SourceFile) -> None:
+    """Refuse a zip archive that claims to unpack to more than it may, before a library unpacks it without asking.
+
+    Raises:
+        CorruptSource, EncryptedSource, ReaderBudgetExceeded
+    """
+    with opened_zip(source) as archive:
+        for name, info in archive.entries.items():
+            if info.flag_bits & 1:
+                raise EncryptedSource(entry=name)
+            source.budget.inflate(info.file_size)
+
+
+def inflated(stream: IO[bytes], meter: Meter) -> bytes:
+    """All bytes of a stream that unpacks what it reads; a step over the limit is the most that it takes too much.
+
+    Raises:
+        ReaderBudgetExceeded
+    """
+    parts = []
+    while step := stream.read(min(_STEP, meter.inflated_bytes_left + 1)):
+        meter.inflate(len(step))
+        parts.append(step)
+    return b"".join(parts)
