@@ -1,0 +1,130 @@
+"""What a container holds: one protocol for folders, archives and sitemaps, so that one flow expands them all.
+
+`ingestion.prepare` asks a container for its children and makes rows, jobs and stored bytes of them, batch by batch; after a
+reindex it brings the rows that are there in step with what is found. It knows nothing of where children come from.
+
+To add a kind of container:
+
+1. its `ItemType` in `model.status.CONTAINERS`, an input in `model.inputs`, and the input's case in `ingestion.incoming`;
+2. a class with `scan`, in this folder, that obeys the rules below;
+3. its line in `ingestion.expansion.children_of`, and what `ingestion.reindex.probe` answers for it.
+
+What the flow relies on:
+
+*Order.* Folders depth first, so that it need not remember a folder that was left. A folder that is entered again costs a query
+and nothing else. Two scans of an unchanged source give the same children; memory does not grow with their number.
+
+*Completeness.* A row vanishes only if its own folder was seen completely in this scan. Whatever could not be looked at is told
+as `Skipped` with `UNREADABLE` (or as `Broken`): nothing that is at or below its `relative` is removed. `relative=""` is the
+container itself: with it, nothing at all is removed. If the source cannot be read at all, `scan` raises instead; the container
+fails with that error and keeps what it has.
+
+*Identity.* `key` tells a child from all others of its container and is the same in each scan; the child's row gives the same
+key (`key_of`). It is made of the child's source and of `data`, never of where it is stored.
+
+*Bytes.* `content` is read when the child comes, once, before the scan goes on. None: there are no bytes yet; the job that
+indexes the child fetches them.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import IO, Final, Protocol
+
+from knowledge.errors import KnowledgeError
+from knowledge.model.documents import Checkpoint
+from knowledge.model.status import ItemType
+
+PATH_BYTES_KEY: Final = "path_bytes"  #: of `data`: the path to the byte, where `source` does not say it
+OCCURRENCE_KEY: Final = "occurrence"  #: of `data`: 2, 3 … for members of an archive that share one name
+
+Opener = Callable[[], AbstractContextManager[IO[bytes]]]
+
+
+class SkipReason(StrEnum):
+    HIDDEN = "hidden"  #: its name starts with a dot
+    SYMLINK = "symlink"
+    SPECIAL = "special"  #: a pipe, socket or device
+    UNSUPPORTED = "unsupported"  #: no reader claims its extension, and it is no text
+    BINARY = "binary"  #: named like text, holds binary data
+    EMPTY = "empty"  #: 0 bytes
+    OWN = "own"  #: the data directory lies inside the folder, or the folder inside the data directory
+    UNREADABLE = "unreadable"  #: it could not be looked at; below it nothing is known
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """One leaf: a file to copy in, or a page to fetch later."""
+
+    type: ItemType  #: FILE or URL
+    relative: str  #: below the container, parts joined by "/"; for people, so bytes that are no text appear as U+FFFD
+    source: str  #: where it came from, as a person knows it
+    content: Path | Opener | None  #: a file to copy, a stream to read, or None: fetched when it is indexed
+    size: int | None = None  #: bytes, if known
+    data: Mapping[str, object] = field(default_factory=dict)  #: kept on its row
+
+    @property
+    def key(self) -> str:
+        return key_of(self.source, self.data)
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A container below the container is entered. What is not announced, but lies in a child's `relative`, is a directory.
+
+    It gets a row when the first child in it does.
+    """
+
+    relative: str
+    type: ItemType = ItemType.DIRECTORY  #: or ARCHIVE
+    data: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A container below the container that could not be read, or not to its end: it gets a row that says why.
+
+    Nothing below it is removed.
+    """
+
+    relative: str
+    type: ItemType
+    error: KnowledgeError
+    data: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """One entry left out; `is_directory` says that everything below it is left out as well."""
+
+    relative: str
+    reason: SkipReason
+    is_directory: bool = False
+    source: str | None = None  #: of the row it may have, if that is not the container's source, a slash, and `relative`
+
+
+Entry = Child | Folder | Broken | Skipped
+
+
+class Children(Protocol):
+    """What a container's source holds now."""
+
+    def scan(self, checkpoint: Checkpoint) -> Iterator[Entry]:
+        """Everything below the container, lazily.
+
+        Args:
+            checkpoint: called before each entry and before anything that takes long.
+
+        Raises:
+            KnowledgeError: the container itself cannot be read; nothing is known of its children.
+        """
+        ...
+
+
+def key_of(source: str, data: Mapping[str, object]) -> str:
+    """What tells a child from all others of its container; a NUL is in no path and in no address."""
+    place = data.get(PATH_BYTES_KEY)
+    occurrence = data.get(OCCURRENCE_KEY, 1)
+    return f"{source}\0{occurrence}" if place is None else f"{place}\0{occurrence}\0"
