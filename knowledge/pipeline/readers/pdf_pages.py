@@ -21,8 +21,8 @@ def pages_without_text(path: Path) -> list[int]:
     """The pages whose text must be read from their picture, 1-based and ascending.
 
     A page counts when it shows something (a picture, or shapes, which may be letters) and its text layer is empty, meaningless,
-    or only a stamp on a scan. Blank pages, and pages with a text layer beside pictures, do not count. An empty list means that the
-    text layer is all there is to read. Opens with an empty password, looks at no pixel, and ends also for hostile files.
+    or only a stamp on a scan. Blank pages, and pages with a text layer beside pictures, do not count. An empty list means that
+    the text layer is all there is to read. Opens with an empty password, looks at no pixel, and ends also for hostile files.
 
     Raises:
         CorruptSource: this is no PDF, or it is too damaged to be opened.
