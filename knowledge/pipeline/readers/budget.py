@@ -6,6 +6,8 @@ entry of it.
 
     with opened_zip(source) as archive:          # counts entries and unpacked bytes; damage and passwords get their own errors
         text = archive.read("word/document.xml")
+        with archive.opened("xl/worksheets/sheet1.xml") as stream:   # read in steps
+            ...
 
     require_modest_zip(source)                   # before a library unpacks the archive itself
 
@@ -47,18 +49,53 @@ class Zip:
             KeyError: there is no such entry.
             CorruptSource, EncryptedSource, ReaderBudgetExceeded
         """
+        with self.opened(name) as part:
+            return part.read()
+
+    @contextmanager
+    def opened(self, name: str) -> Iterator["Counted"]:
+        """An entry to be read in steps, unpacked, for what is too large to be held.
+
+        Raises:
+            KeyError: there is no such entry.
+            CorruptSource, EncryptedSource, ReaderBudgetExceeded: also while it is read.
+        """
         info = self.entries[name]
         if info.flag_bits & 1:
             raise EncryptedSource(entry=name)
-        try:
-            with self._archive.open(info) as part:
-                return inflated(part, self._meter)
-        except (zipfile.BadZipFile, NotImplementedError, EOFError, OSError, ValueError) as error:
-            raise CorruptSource(entry=name, detail=str(error)) from error
-        except Exception as error:
-            if type(error).__module__ in ("zlib", "_lzma", "lzma", "_bz2"):  # each method of compression has its own
-                raise CorruptSource(entry=name, detail=str(error)) from error
-            raise
+        with _damage_told(name), self._archive.open(info) as part:
+            yield Counted(part, self._meter)
+
+
+class Counted:
+    """A stream that unpacks what it reads, on a meter."""
+
+    def __init__(self, stream: IO[bytes], meter: Meter) -> None:
+        self._stream, self._meter = stream, meter
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes, at most `size`, or all that are left if it is negative.
+
+        Raises:
+            ReaderBudgetExceeded
+        """
+        if size < 0:
+            return inflated(self._stream, self._meter)
+        step = self._stream.read(size)
+        self._meter.inflate(len(step))
+        return step
+
+
+@contextmanager
+def _damage_told(entry: str) -> Iterator[None]:
+    try:
+        yield
+    except (zipfile.BadZipFile, NotImplementedError, EOFError, OSError, ValueError) as error:
+        raise CorruptSource(entry=entry, detail=str(error)) from error
+    except Exception as error:
+        if type(error).__module__ in ("zlib", "_lzma", "lzma", "_bz2"):  # each method of compression has its own
+            raise CorruptSource(entry=entry, detail=str(error)) from error
+        raise
 
 
 @contextmanager
