@@ -7,6 +7,7 @@ KnowledgeError                      500  knowledge_error
 │   ├── PathNotFound                422  path_not_found
 │   ├── PathUnreadable              422  path_unreadable
 │   ├── PathNotAllowed              422  path_not_allowed
+│   ├── InvalidUrl                  422  invalid_url
 │   ├── SourcesMissing              422  sources_missing
 │   ├── SourcesUnverifiable         422  sources_unverifiable
 │   ├── ItemsUnfinished             422  items_unfinished
@@ -50,6 +51,13 @@ KnowledgeError                      500  knowledge_error
 │   ├── EmbedderBadAnswer           502  embedder_bad_answer     count, width, order, NaN
 │   ├── EmbedderUnavailable         503  embedder_unavailable    5xx, timeout, no connection
 │   └── EmbedderSlowDown            503  embedder_slow_down      429, 503 with Retry-After
+├── FetchFault                      502  fetch_failed      a page that could not be fetched
+│   ├── AddressRefused              422  address_refused        private, metadata, credentials, other schemes
+│   ├── FetchRefused                422  fetch_refused          4xx, an error page, a bad certificate
+│   ├── FetchBlocked                422  fetch_blocked          a page against robots instead of the content
+│   ├── FetchDisallowed             422  fetch_disallowed       robots.txt
+│   ├── FetchTooLarge               422  fetch_too_large
+│   └── FetchSlowDown               503  fetch_slow_down        429, 503 with Retry-After
 └── Interrupted                     409  interrupted       control flow inside a job, never shown
     ├── LeaseLost                   409  lease_lost
     ├── CancelRequested             409  cancel_requested
@@ -117,6 +125,12 @@ class PathNotAllowed(InvalidInput):
     """This path is not below the fleet's import roots (KNOWLEDGE_IMPORT_ROOTS)."""
 
     code = "path_not_allowed"
+
+
+class InvalidUrl(InvalidInput):
+    """This is no address of a page: it must be http:// or https://, with a host and without a user name."""
+
+    code = "invalid_url"
 
 
 class SourcesMissing(InvalidInput):
@@ -392,6 +406,65 @@ class EmbedderSlowDown(EmbeddingFault):
     http_status = 503
 
     def __init__(self, message: str | None = None, *, retry_after_seconds: float = 5.0, **details: JsonValue) -> None:
+        super().__init__(message, retry_after_seconds=retry_after_seconds, **details)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class FetchFault(KnowledgeError):
+    """The page could not be fetched."""
+
+    code = "fetch_failed"
+    http_status = 502
+    transient = True
+
+
+class AddressRefused(FetchFault):
+    """This address leads into a private network, which only KNOWLEDGE_HTTP_ALLOW opens, or is no http address."""
+
+    code = "address_refused"
+    http_status = 422
+    transient = False
+
+
+class FetchRefused(FetchFault):
+    """The web server does not give this page."""
+
+    code = "fetch_refused"
+    http_status = 422
+    transient = False
+
+
+class FetchBlocked(FetchFault):
+    """The web server takes us for a robot and shows a page that says so; its content was not stored."""
+
+    code = "fetch_blocked"
+    http_status = 422
+    transient = False
+
+
+class FetchDisallowed(FetchFault):
+    """The robots.txt of this web server does not allow this page to be fetched."""
+
+    code = "fetch_disallowed"
+    http_status = 422
+    transient = False
+
+
+class FetchTooLarge(FetchFault):
+    """This page is larger than what may be fetched."""
+
+    code = "fetch_too_large"
+    http_status = 422
+    transient = False
+
+
+class FetchSlowDown(FetchFault):
+    """The web server asks to wait."""
+
+    code = "fetch_slow_down"
+    http_status = 503
+
+    def __init__(self, message: str | None = None, *, retry_after_seconds: float = 30.0, **details: JsonValue) -> None:
         super().__init__(message, retry_after_seconds=retry_after_seconds, **details)
         self.retry_after_seconds = retry_after_seconds
 
