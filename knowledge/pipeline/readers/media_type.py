@@ -22,13 +22,24 @@ HEAD_BYTES: Final = 64 * 1024
 SNIFF_BYTES: Final = 8_000  #: of each file of a directory import
 
 CSV: Final = "text/csv"
+DOC: Final = "application/msword"
 DOCX: Final = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 HTML: Final = "text/html"
 JSON: Final = "application/json"
 MARKDOWN: Final = "text/markdown"
+ODP: Final = "application/vnd.oasis.opendocument.presentation"
+ODS: Final = "application/vnd.oasis.opendocument.spreadsheet"
+ODT: Final = "application/vnd.oasis.opendocument.text"
 PDF: Final = "application/pdf"
 PLAIN: Final = "text/plain"
+PPT: Final = "application/vnd.ms-powerpoint"
+PPTX: Final = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
+RTF: Final = "application/rtf"
+SHEET_XML: Final = "application/vnd.ms-excel+xml"  #: Excel 2003, the whole workbook as one XML text
 TSV: Final = "text/tab-separated-values"
+WORD_XML: Final = "application/vnd.ms-word+xml"  #: Word 2003 and the flat form of later ones
+XLS: Final = "application/vnd.ms-excel"
+XLSX: Final = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 XML: Final = "application/xml"
 ZIP: Final = "application/zip"
 
@@ -76,25 +87,28 @@ _KEY: Final = b"-----BEGIN "  #: keys and certificates, which need no suffix
 
 _MAIN_PARTS: Final = (
     (rb"wordprocessingml\.(document|template)\.main|ms-word\.(document|template)\.macroEnabled", DOCX),
-    (
-        rb"spreadsheetml\.(sheet|template)\.main|ms-excel\.(sheet|template)\.macroEnabled",
-        "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-    ),
-    (
-        rb"presentationml\.(presentation|template|slideshow)\.main|ms-powerpoint\.\w+\.macroEnabled",
-        "application/vnd.openxmlformats-officedocument.presentationml.presentation",
-    ),
+    (rb"spreadsheetml\.(sheet|template)\.main|ms-excel\.(sheet|template)\.macroEnabled", XLSX),
+    (rb"presentationml\.(presentation|template|slideshow)\.main|ms-powerpoint\.\w+\.macroEnabled", PPTX),
 )
 _OLE_STREAMS: Final = (
-    ("WordDocument", "application/msword"),
-    ("Workbook", "application/vnd.ms-excel"),
-    ("Book", "application/vnd.ms-excel"),
-    ("PowerPoint Document", "application/vnd.ms-powerpoint"),
+    ("WordDocument", DOC),
+    ("Workbook", XLS),
+    ("Book", XLS),
+    ("PowerPoint Document", PPT),
     ("__properties_version1.0", "application/vnd.ms-outlook"),
 )
 _OLE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")
 _PART_BYTES: Final = 4 << 20  #: of a list of parts; a real one has some kilobytes
+_OFFICE_XML: Final = (
+    (re.compile(r"progid=\"Word\.Document\"|<\w+:wordDocument\b|<pkg:package\b"), WORD_XML),
+    (re.compile(r"progid=\"Excel\.Sheet\"|<Workbook\b[^>]*urn:schemas-microsoft-com:office:spreadsheet"), SHEET_XML),
+    (re.compile(r"<office:document\b[^>]*opendocument\.text\b"), ODT),
+    (re.compile(r"<office:document\b[^>]*opendocument\.spreadsheet\b"), ODS),
+    (re.compile(r"<office:document\b[^>]*opendocument\.presentation\b"), ODP),
+)
+_OFFICE_XML_SUFFIXES: Final = frozenset({".fodt", ".fods", ".fodp", ".xml"})
+_OFFICE_XML_HEAD: Final = 16 * 1024  #: bytes; the root of a flat OpenDocument file names some forty namespaces
 _HTML: Final = re.compile(r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.I | re.S)
 
 
@@ -197,10 +211,15 @@ def _text_type(head: bytes, suffix: str) -> str:
     start = head[:1024].decode("utf-16", errors="replace") if head[:2] in (b"\xff\xfe", b"\xfe\xff") else ""
     start = (start or head[:1024].replace(b"\0", b"").decode(errors="replace")).lstrip("\ufeff")
     if start.startswith("{\\rtf"):
-        return "application/rtf"
+        return RTF
     if start.startswith("%!PS"):
         return "application/postscript"
     is_foreign = suffix in _BINARY_SUFFIXES
+    if is_foreign or suffix in _VAGUE_SUFFIXES or suffix in _OFFICE_XML_SUFFIXES:
+        beginning = head[:_OFFICE_XML_HEAD].decode(errors="replace")
+        for pattern, media_type in _OFFICE_XML:
+            if "<?xml" in start and pattern.search(beginning):
+                return media_type
     if is_foreign or suffix in _VAGUE_SUFFIXES or suffix == ".xml":
         if _HTML.match(start):
             return HTML
