@@ -13,13 +13,12 @@ MIB: Final = 1 << 20
 class Budget:
     """The limits for one file, whatever is packed inside it."""
 
-    inflated_bytes: int = (
-        256 * MIB
-    )  #: over all parts of all archives inside it together
+    inflated_bytes: int = 256 * MIB  #: over all parts of all archives inside it together
     entries: int = 20_000  #: parts of archives, nested ones included
     depth: int = 4  #: archives inside each other
     pages: int = 20_000  #: or slides, sheets, chapters
     pixels: int = 200_000_000  #: of one picture that would have to be unpacked; an A3 page at 600 dpi has 70 million
+    characters: int = 100_000_000  #: of the text; a library of 100 long novels
     seconds: float = 120.0  #: from the first byte to the last document
     memory_bytes: int = 1024 * MIB  #: resident, of the process that reads and of those it starts
 
@@ -107,6 +106,7 @@ _TAKES: Final = {
     "depth": "This file holds archives inside archives, deeper than they are read.",
     "pages": "This file has more pages than reading it may take.",
     "pixels": "A picture in this file has more pixels than reading it may take.",
+    "characters": "This file holds more text than reading it may give.",
     "seconds": "Reading this file took longer than it may.",
     "memory_bytes": "Reading this file took more memory than it may.",
 }

@@ -20,13 +20,24 @@ from knowledge.errors import (
 from knowledge.model.budget import Budget, Meter
 from knowledge.model.documents import Checkpoint, Document, ReadResult, SourceFile
 from knowledge.pipeline.readers.decoding import clean
-from knowledge.pipeline.readers.media_type import TEXT_SUFFIXES, UNWANTED_SUFFIXES, detect, is_binary, sniff_text
+from knowledge.pipeline.readers.media_type import (
+    MARKDOWN,
+    PLAIN,
+    TEXT_SUFFIXES,
+    UNWANTED_SUFFIXES,
+    detect,
+    is_binary,
+    sniff_text,
+)
 from knowledge.pipeline.readers.port import Finding, Reader
-from knowledge.pipeline.readers.reading import Reading
+from knowledge.pipeline.readers.process import ReaderProcess
+from knowledge.pipeline.readers.reading import Began, Reading
 from knowledge.pipeline.sources.directory import SkipReason
 from knowledge.pipeline.sources.snapshot import strip
 
 GROUP: Final = "knowledge.readers"
+PLAIN_BYTES: Final = 4 << 20
+PLAINEST: Final = frozenset({PLAIN, MARKDOWN})
 _DETAIL_CHARACTERS: Final = 300  #: of a library's message; it may quote the file
 
 _T = TypeVar("_T")
@@ -36,14 +47,19 @@ log = logging.getLogger(__name__)
 class ReaderRegistry:
     """All readers of this process."""
 
-    def __init__(self, readers: Iterable[Reader], budget: Budget | None = None) -> None:
+    def __init__(self, readers: Iterable[Reader], budget: Budget | None = None, process: ReaderProcess | None = None) -> None:
         self._budget = budget or Budget()
+        self._process = process
         self._readers = tuple(sorted(readers, key=lambda reader: reader.name))
         self.suffixes = frozenset(suffix for reader in self._readers for suffix in reader.suffixes)
 
     @classmethod
-    def installed(cls) -> Self:
+    def installed(cls, budget: Budget | None = None, process: ReaderProcess | None = None) -> Self:
         """Every reader that an installed distribution declares, ours by the same door.
+
+        Args:
+            budget: for each file.
+            process: reads everything but short plain text; None to read in this process, which a hostile file can then hang.
 
         Raises:
             ConfigurationError: one of them cannot be loaded, or there is none.
@@ -58,33 +74,56 @@ class ReaderRegistry:
                 ) from error
         if not readers:
             raise ConfigurationError(f"No distribution declares an entry point in {GROUP}; is knowledge-pipeline installed?")
-        return cls(readers)
+        return cls(readers, budget, process)
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.close()
 
     def read(self, source_path: Path, name: str, checkpoint: Checkpoint) -> ReadResult:
         """The text of a file: by its content, whatever it is called.
 
-        Blank documents are left out. Each text is clean (see `decoding.clean`).
+        Blank documents are left out. Each text is clean (see `decoding.clean`). What is more than a short plain text is read in
+        the reader process, if there is one.
 
         Args:
             name: what a person calls it; its suffix is a hint.
-            checkpoint: called before the file is opened and after each document.
+            checkpoint: called before the file is opened, after each document, and several times a second in a reader process.
 
         Raises:
             SourceFault: one of its kinds, with `name`, `media_type` and `reader` in its details as far as they are known.
         """
         checkpoint()
+        reading = Reading(self._budget)
+        if self._process is None or self._is_harmless(source_path, name):
+            for event in self.events(source_path, name):
+                reading.take(event)
+                checkpoint()
+        else:
+            self._process.read(source_path, name, reading.take, checkpoint)
+        return reading.result()
+
+    def events(self, source_path: Path, name: str) -> Iterator[Began | Finding]:
+        """What reading a file gives, as it comes: what the file is, then all that its reader finds.
+
+        Raises:
+            SourceFault
+        """
         details: dict[str, str] = {"name": clean(name)}
         with_details = _Boundary(details)
         media_type = details["media_type"] = with_details(lambda: detect(source_path, name))
         source = SourceFile(path=source_path, name=name, media_type=media_type, budget=Meter(self._budget))
         reader = with_details(lambda: self._best(source))
         details["reader"] = reader.name
+        yield Began(media_type, reader.name)
+        yield from _guarded(reader, source, with_details)
 
-        reading = Reading(media_type, reader.name)
-        for finding in _guarded(reader, source, with_details):
-            reading.take(finding)
-            checkpoint()
-        return reading.result()
+    def _is_harmless(self, source_path: Path, name: str) -> bool:
+        """Whether it is plain text, of a size that costs little to decode."""
+        try:
+            return source_path.stat().st_size <= PLAIN_BYTES and sniff_text(source_path, Path(name).suffix.lower()) in PLAINEST
+        except OSError:
+            return False
 
     def require_reader(self, source_path: Path, name: str) -> None:
         """Refuse a file that no reader would read, by its content; an empty one passes, its failure is shown on the item.

@@ -1,0 +1,107 @@
+"""The process that reads files for another one: `python -P -m knowledge.pipeline.readers.child FACTORY BUDGET LIFELINE`.
+
+It takes one request after the other from stdin and answers on stdout, in frames (see `frames`), until stdin ends. A hostile
+file can make it loop, crash or fill its memory, and then its owner ends it (see `process`).
+
+If its owner dies, however it dies, nothing of it may stay behind. A second, tiny process sees to that: it was forked before
+anything was loaded, waits for the end of a pipe that only the owner holds open, and kills the whole process group, also what a
+reader may have started. A thread could not do it: some libraries hold the interpreter's lock while they loop.
+"""
+
+import importlib
+import json
+import os
+import signal
+import sys
+from contextlib import suppress
+from operator import attrgetter
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # the guard is forked before anything of this is loaded
+    from knowledge.model.budget import Budget
+    from knowledge.pipeline.readers.registry import ReaderRegistry
+
+
+def main(arguments: list[str]) -> None:
+    factory, budget, lifeline = arguments
+    guard = _guarded_by(int(lifeline))
+    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    _silence()
+    _limit(int(json.loads(budget)["memory_bytes"]))
+    _serve(factory, json.loads(budget), requests, answers)
+    os.kill(guard, signal.SIGKILL)
+    os.waitpid(guard, 0)
+
+
+def _guarded_by(lifeline: int) -> int:
+    """Fork the process that waits for the owner's end; its id."""
+    pid = os.fork()
+    if pid:
+        os.close(lifeline)
+        return pid
+    for pipe in (0, 1, 2):
+        os.close(pipe)  # else they would not end when the reader does
+    while os.read(lifeline, 1):
+        pass
+    os.killpg(0, signal.SIGKILL)
+    os._exit(0)
+
+
+def _silence() -> None:
+    """Whatever a library prints would be taken for an answer, or would show the content of files in a log."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for pipe in (0, 1, 2):
+        os.dup2(nothing, pipe)
+    os.close(nothing)
+
+
+def _limit(memory_bytes: int) -> None:
+    """A single huge allocation fails at once, as `MemoryError`; what grows step by step is watched by the owner.
+
+    The limit is on private data, not on the address space: a mapped file or a shared library costs no memory.
+    """
+    import resource
+
+    for limit, value in ((resource.RLIMIT_DATA, memory_bytes), (resource.RLIMIT_CORE, 0)):
+        hard = resource.getrlimit(limit)[1]
+        with suppress(OSError, ValueError):
+            resource.setrlimit(limit, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
+    with suppress(OSError), Path("/proc/self/oom_score_adj").open("w") as score:
+        score.write("500")  # where memory is short, this process goes before the worker does
+
+
+def _serve(factory: str, budget: dict[str, Any], requests: IO[bytes], answers: IO[bytes]) -> None:
+    from knowledge.errors import KnowledgeError
+    from knowledge.model.budget import Budget, exceeded
+    from knowledge.pipeline.readers.frames import error_frame, event_frame, packed, received
+
+    limits = Budget(**budget)
+    try:
+        registry = _registry(factory, limits)
+    except KnowledgeError as error:
+        answers.write(packed(error_frame(error)))
+        return answers.flush()
+    answers.write(packed({"ready": os.getpid()}))
+    answers.flush()
+    while (request := received(requests)) is not None:
+        try:
+            for event in registry.events(Path(request["path"]), request["name"]):
+                answers.write(packed(event_frame(event)))
+            answers.write(packed({"done": True}))
+        except KnowledgeError as error:
+            answers.write(packed(error_frame(error)))
+        except MemoryError:
+            answers.write(packed(error_frame(exceeded("memory_bytes", limits.memory_bytes, limits.memory_bytes))))
+        answers.flush()
+    return None
+
+
+def _registry(factory: str, budget: "Budget") -> "ReaderRegistry":
+    module, _, name = factory.partition(":")
+    registry: ReaderRegistry = attrgetter(name)(importlib.import_module(module))(budget)
+    return registry
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
