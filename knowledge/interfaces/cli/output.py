@@ -35,6 +35,10 @@ class Output:
         else:
             people(self)
 
+    def object(self, wire: JsonObject) -> None:
+        """One of many JSON objects, on a line of its own."""
+        self._print(json.dumps(wire))
+
     def hint(self, text: str) -> None:
         """Say something beside the answer; silent with `--json`, whose stderr holds errors only."""
         if not self.as_json:

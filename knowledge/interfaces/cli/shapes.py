@@ -5,10 +5,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from knowledge.extraction import Extracted
     from knowledge.interfaces.cli.application import Setting
     from knowledge.interfaces.cli.wait import Waited
     from knowledge.model.documents import EmbedderSpec
     from knowledge.model.jobs import Job
+    from knowledge.model.quality import Quality
     from knowledge.model.results import (
         BasePage,
         Chunk,
@@ -77,9 +79,38 @@ def item_object(item: "Item") -> JsonObject:
         "error_detail": item.error_detail,
         "chunk_count": item.chunk_count,
         "notices": list(item.notices),
+        "quality": quality_object(item.quality),
         "skipped": item.data.get("skipped"),
         "created_at": moment(item.created_at),
         "updated_at": moment(item.updated_at),
+    }
+
+
+def quality_object(quality: "Quality") -> JsonObject:
+    return {
+        "media_type": quality.media_type,
+        "reader": quality.reader,
+        "charset": quality.charset,
+        "language": quality.language,
+        "converter": quality.converter,
+        "pages": quality.pages,
+        "pages_with_text": quality.pages_with_text,
+        "characters": quality.characters,
+        "replaced_characters": quality.replaced_characters,
+    }
+
+
+def extracted_object(extracted: "Extracted") -> JsonObject:
+    """Either the text or the error of one file."""
+    if extracted.error is not None:
+        wire = extracted.error.to_wire()
+        return {"file": extracted.file, "error": wire["message"], "code": wire["code"], "details": wire["details"]}
+    assert extracted.read is not None
+    return {
+        "file": extracted.file,
+        "text": extracted.text,
+        "notices": sorted(extracted.read.notices),
+        "quality": quality_object(extracted.read.quality),
     }
 
 

@@ -15,7 +15,14 @@ from knowledge.interfaces.cli.failure import refuse_known
 from knowledge.interfaces.cli.root import app, run
 
 CLI = Path(__file__).parents[3] / "knowledge" / "interfaces" / "cli"
-MAY_SEE = ("knowledge.interfaces", "knowledge.service", "knowledge.model", "knowledge.errors", "knowledge.topology")
+MAY_SEE = (
+    "knowledge.interfaces",
+    "knowledge.service",
+    "knowledge.extraction",
+    "knowledge.model",
+    "knowledge.errors",
+    "knowledge.topology",
+)
 HEAVY = {"numpy", "sqlmodel", "sqlalchemy", "apsw", "celery", "kombu", "redis", "rich", "onnxruntime", "magic"}
 
 
@@ -53,8 +60,8 @@ def test_commands_are_the_documented_ones():
     assert {
         "base create", "base list", "base show", "base delete", "base patch", "base enable-embedder", "base restore",
         "base import", "group create", "group list", "group rename", "group delete", "item add", "item list", "item show",
-        "item reindex", "item delete", "item chunks", "item preview", "item path", "search", "jobs list", "jobs show",
-        "jobs cancel", "jobs requeue", "jobs why", "broker", "config", "db upgrade", "model list",
+        "item reindex", "item delete", "item chunks", "item preview", "item path", "search", "extract", "jobs list",
+        "jobs show", "jobs cancel", "jobs requeue", "jobs why", "broker", "config", "db upgrade", "model list",
     } == {" ".join(words) for words, _ in COMMANDS}  # fmt: skip
 
 
