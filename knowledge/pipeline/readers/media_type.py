@@ -22,16 +22,24 @@ HEAD_BYTES: Final = 64 * 1024
 SNIFF_BYTES: Final = 8_000  #: of each file of a directory import
 
 CSV: Final = "text/csv"
+EPUB: Final = "application/epub+zip"
 DOC: Final = "application/msword"
 DOCX: Final = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 HTML: Final = "text/html"
+IPYNB: Final = "application/x-ipynb+json"
 JSON: Final = "application/json"
+JSON_LINES: Final = "application/jsonl"
+MAIL: Final = "message/rfc822"
+MAILBOX: Final = "application/mbox"
 MARKDOWN: Final = "text/markdown"
+OUTLOOK: Final = "application/vnd.ms-outlook"
 ODP: Final = "application/vnd.oasis.opendocument.presentation"
 ODS: Final = "application/vnd.oasis.opendocument.spreadsheet"
 ODT: Final = "application/vnd.oasis.opendocument.text"
 PDF: Final = "application/pdf"
 PLAIN: Final = "text/plain"
+RST: Final = "text/x-rst"
+SVG: Final = "image/svg+xml"
 PPT: Final = "application/vnd.ms-powerpoint"
 PPTX: Final = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
 RTF: Final = "application/rtf"
@@ -46,20 +54,29 @@ ZIP: Final = "application/zip"
 #: Kinds of text that have a structure of their own; the suffix decides between them.
 _STRUCTURED: Final = {
     ".csv": CSV,
+    ".eml": MAIL,
+    ".geojson": JSON,
     ".htm": HTML,
     ".html": HTML,
-    ".ipynb": "application/x-ipynb+json",
+    ".ipynb": IPYNB,
     ".json": JSON,
+    ".jsonl": JSON_LINES,
     ".markdown": MARKDOWN,
+    ".mbox": MAILBOX,
     ".md": MARKDOWN,
     ".mdx": MARKDOWN,
+    ".mht": MAIL,
+    ".mhtml": MAIL,
+    ".ndjson": JSON_LINES,
+    ".rst": RST,
+    ".svg": SVG,
     ".tsv": TSV,
     ".xhtml": HTML,
     ".xml": XML,
 }
 _PLAIN: Final = (
     ".txt .text .yaml .yml .toml .ini .cfg .properties "  # configuration
-    ".rst .org .tex .adoc .asciidoc .log "  # prose
+    ".org .tex .adoc .asciidoc .log "  # prose
     ".sh .bash .zsh .fish .ps1 .bat .cmd "  # shells
     ".py .pyi .go .rs .java .kt .kts .scala .c .h .cpp .cc .cxx .hpp .hh .cs .js .jsx .mjs .cjs .ts .tsx .php .rb .swift "
     ".m .mm .lua .pl .pm .r .dart .ex .exs .erl .hs .clj .groovy .gradle .vue .svelte "  # code
@@ -75,6 +92,7 @@ _BINARY: Final = (
 )
 #: Named like these, plain words are what is left of a damaged file or an error message saved in its place.
 _BINARY_SUFFIXES: Final = frozenset(_BINARY.split())
+_ARCHIVE_SUFFIXES: Final = frozenset({".zip", ".gz", ".7z", ".rar"})
 _LEFT_OUT: Final = (
     ".exe .dll .so .dylib .o .a .obj .class .jar .pyc .wasm .bin .dat .iso .img .dmg "  # programs and images of disks
     ".ttf .otf .woff .woff2 .ico .icns .psd .svg .eps .ps .rtf "  # fonts and drawings
@@ -91,11 +109,11 @@ _MAIN_PARTS: Final = (
     (rb"presentationml\.(presentation|template|slideshow)\.main|ms-powerpoint\.\w+\.macroEnabled", PPTX),
 )
 _OLE_STREAMS: Final = (
+    ("__nameid_version1.0", OUTLOOK),  # first: its attachments may be any of the others
     ("WordDocument", DOC),
     ("Workbook", XLS),
     ("Book", XLS),
     ("PowerPoint Document", PPT),
-    ("__properties_version1.0", "application/vnd.ms-outlook"),
 )
 _OLE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")
@@ -109,6 +127,13 @@ _OFFICE_XML: Final = (
 )
 _OFFICE_XML_SUFFIXES: Final = frozenset({".fodt", ".fods", ".fodp", ".xml"})
 _OFFICE_XML_HEAD: Final = 16 * 1024  #: bytes; the root of a flat OpenDocument file names some forty namespaces
+#: Two header lines of a mail, also behind the line that begins a mail in a mailbox.
+_MAIL: Final = re.compile(
+    r"(?:From \S+ .*\r?\n)?(?:(?:received|return-path|delivered-to|from|to|cc|subject|date|message-id|mime-version|reply-to"
+    r"|sender|content-[a-z-]+|x-[\w-]+|arc-[\w-]+|dkim-signature|authentication-results):.*\r?\n(?:[ \t].*\r?\n)*){2}",
+    re.I,
+)
+_SVG: Final = re.compile(r"\s*(?:<\?xml[^>]*>\s*)?(?:<!doctype\s+svg[^>]*>\s*)?(?:<!--.*?-->\s*)*<svg\b", re.I | re.S)
 _HTML: Final = re.compile(r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.I | re.S)
 
 
@@ -181,12 +206,16 @@ def _zip_type(path: Path, suffix: str) -> str:
                     if re.search(pattern, types):
                         return media_type
             if "mimetype" in names:
-                return _beginning(archive, "mimetype").decode("ascii", errors="replace").strip().lower()
+                return _beginning(archive, "mimetype").decode("ascii", errors="replace").strip("\ufffd\0 \r\n").lower()
+            if "META-INF/container.xml" in names:
+                return EPUB
     except RuntimeError as error:  # zipfile's answer to an encrypted entry
         raise EncryptedSource() from error
     except (zipfile.BadZipFile, NotImplementedError, EOFError, OSError, ValueError) as error:
         raise CorruptSource(detail=str(error)) from error
-    if suffix in _BINARY_SUFFIXES and suffix != ".zip":
+    if suffix in TEXT_SUFFIXES:
+        raise BinarySource(media_type=ZIP, suffix=suffix)
+    if suffix in _BINARY_SUFFIXES and suffix not in _ARCHIVE_SUFFIXES:
         raise CorruptSource("This file is a zip archive, but not the document its name says.", suffix=suffix)
     return ZIP
 
@@ -223,8 +252,12 @@ def _text_type(head: bytes, suffix: str) -> str:
     if is_foreign or suffix in _VAGUE_SUFFIXES or suffix == ".xml":
         if _HTML.match(start):
             return HTML
+        if _SVG.match(start):
+            return SVG
         if start.lstrip().startswith("<?xml"):
             return XML
+    if (is_foreign or suffix == "") and _MAIL.match(start):
+        return MAIL
     if is_foreign:
         raise CorruptSource("This file holds plain text, not the document its name says.", suffix=suffix)
     return _STRUCTURED.get(suffix, PLAIN)
