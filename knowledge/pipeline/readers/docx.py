@@ -9,9 +9,9 @@ from typing import ClassVar, Final
 from knowledge.errors import CorruptSource
 from knowledge.model.documents import Document, SourceFile
 from knowledge.model.status import Notice
-from knowledge.pipeline.readers.markdown import table
+from knowledge.pipeline.readers.markdown import joined, table
 from knowledge.pipeline.readers.media_type import DOCX
-from knowledge.pipeline.readers.ooxml import Element, Package, attribute, local, opened
+from knowledge.pipeline.readers.ooxml import Element, Package, attribute, chosen, local, opened
 
 _GONE: Final = frozenset({"del", "moveFrom", "instrText", "delText", "delInstrText", "rt", "rPr", "pPr", "tblPr", "sectPr"})
 _TEXT: Final = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t"}
@@ -28,12 +28,12 @@ class DocxReader:
         return 10 if source.media_type == DOCX else None
 
     def read(self, source: SourceFile) -> Iterator[Document | Notice]:
-        with opened(source.path) as package:
+        with opened(source) as package:
             yield Document(_text(package))
 
 
 def _text(package: Package) -> str:
-    main = next((one.target for one in package.relationships() if one.kind == "officeDocument"), "word/document.xml")
+    main = package.main_part("word/document.xml")
     root = package.xml(main)
     if root is None:
         raise CorruptSource("This Word file has no text part.", part=main)
@@ -46,14 +46,14 @@ def _text(package: Package) -> str:
                 blocks += _notes(body, part, mark)
     for kind in ("header", "footer"):
         parts = [package.xml(one.target) for one in related if one.kind == kind]
-        found = [_joined(body.blocks(part)) for part in parts if part is not None]
+        found = [joined(body.blocks(part)) for part in parts if part is not None]
         blocks += dict.fromkeys(text for text in found if text.strip())  # each once, though every section has its own
-    return _joined(blocks)
+    return joined(blocks)
 
 
 def _notes(body: "_Body", part: Element, mark: str) -> Iterator[str]:
     for note in part:
-        text = _joined(body.blocks(note))
+        text = joined(body.blocks(note))
         if text.strip() and attribute(note, "type") not in ("separator", "continuationSeparator", "continuationNotice"):
             yield f"[{mark}{attribute(note, 'id') or ''}]: {text}"
 
@@ -102,7 +102,7 @@ class _Body:
                 case "tbl":
                     yield from self._table(element)
                 case "AlternateContent":
-                    yield from self.blocks(_chosen(element))
+                    yield from self.blocks(chosen(element))
                 case name if name not in _GONE:  # body, sdt, sdtContent, ins, customXml …: only what they hold counts
                     yield from self.blocks(element)
 
@@ -127,7 +127,7 @@ class _Body:
                 case "tbl":
                     inner.extend(self._table(element))
                 case "AlternateContent":
-                    yield from self._inline(_chosen(element), inner)
+                    yield from self._inline(chosen(element), inner)
                 case _ if name in _TEXT:
                     yield _TEXT[name]
                 case _ if name not in _GONE:
@@ -179,7 +179,7 @@ class _Body:
                     yield "".join(self._inline(element, inner))
                     yield from inner
                 case "AlternateContent":
-                    yield from self._flat(_chosen(element))
+                    yield from self._flat(chosen(element))
                 case name if name not in _GONE and name != "tcPr":
                     yield from self._flat(element)
 
@@ -208,21 +208,3 @@ def _list_level(numbering: Element) -> int:
         if local(element) == "ilvl" and value.isdecimal():
             level = min(int(value), 8)
     return level
-
-
-def _chosen(alternatives: Element) -> Element:
-    """One of several forms of the same content: the first is the richest."""
-    return next((element for element in alternatives if local(element) == "Choice"), next(iter(alternatives), alternatives))
-
-
-def _joined(blocks: Iterator[str] | list[str]) -> str:
-    """Blank lines between blocks, none inside a list."""
-    text = ""
-    was_item = False
-    for block in blocks:
-        is_item = block.lstrip().startswith("- ")
-        if text:
-            text += "\n" if was_item and is_item else "\n\n"
-        text += block
-        was_item = is_item
-    return text

@@ -1,19 +1,26 @@
 """Packages of office files: a zip of XML parts that name each other by relationships."""
 
 import posixpath
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
 
-from knowledge.errors import CorruptSource, EncryptedSource, ReaderBudgetExceeded
-
-PART_BYTES: Final = 256 << 20  #: inflated; a part of this size is a bomb or belongs into a database
+from knowledge.errors import CorruptSource
+from knowledge.model.documents import SourceFile
+from knowledge.pipeline.readers.budget import Zip, opened_zip
 
 Element = Any  #: lxml has no types of its own
+
+#: Entities stay unread: an office file needs none, and they can name other files or grow without end.
+_SAFELY: Final = {
+    "resolve_entities": False,
+    "no_network": True,
+    "load_dtd": False,
+    "remove_comments": True,
+    "remove_pis": True,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,38 +33,61 @@ class Relationship:
 class Package:
     """The parts of one file; a name is looked up without regard to case, as the standard wants."""
 
-    def __init__(self, archive: zipfile.ZipFile) -> None:
+    def __init__(self, archive: Zip) -> None:
         self._archive = archive
-        self._entries = {info.filename.lower().lstrip("/"): info for info in archive.infolist()}
+        self._names = {name.replace("\\", "/").lstrip("/").lower(): name for name in archive.entries}
+
+    def __contains__(self, name: str) -> bool:
+        return name.lower() in self._names
+
+    def bytes(self, name: str) -> bytes | None:
+        """A part as it is, or None if there is no such part.
+
+        Raises:
+            CorruptSource, EncryptedSource, ReaderBudgetExceeded
+        """
+        entry = self._names.get(name.lower())
+        return None if entry is None else self._archive.read(entry)
 
     def xml(self, name: str) -> Element | None:
         """The root element of a part, or None if there is no such part.
 
         Raises:
-            CorruptSource, EncryptedSource, ReaderBudgetExceeded.
+            CorruptSource, EncryptedSource, ReaderBudgetExceeded
+        """
+        data = self.bytes(name)
+        return None if data is None else parsed(data, name)
+
+    def elements(self, name: str, *tags: str) -> Iterator[Element]:
+        """Each element of these local names as soon as it is complete, in the order of their ends; see `events`."""
+        for event, element in self.events(name, *tags):
+            if event == "end":
+                yield element
+
+    def events(self, name: str, *tags: str) -> Iterator[tuple[str, Element]]:
+        """(`start` or `end`, element) of these local names, for parts that are too large for a tree.
+
+        An element is emptied after its end, and so is what stands before it; at its start it has its attributes only.
+
+        Raises:
+            CorruptSource, EncryptedSource, ReaderBudgetExceeded
         """
         from lxml import etree
 
-        info = self._entries.get(name.lower())
-        if info is None:
-            return None
-        if info.flag_bits & 1:
-            raise EncryptedSource
-        try:
-            with self._archive.open(info) as part:
-                data = part.read(PART_BYTES + 1)
-        except (zipfile.BadZipFile, NotImplementedError, EOFError, OSError, ValueError) as error:
-            raise CorruptSource(part=name, detail=str(error)) from error
-        except Exception as error:  # zlib.error, and what other methods of compression have
-            raise CorruptSource(part=name, exception=type(error).__name__, detail=str(error)) from error
-        if len(data) > PART_BYTES:
-            raise ReaderBudgetExceeded("A part of this file inflates to more than it may.", part=name, max_bytes=PART_BYTES)
-        # Entities stay unread: an office file needs none, and they can name other files or grow without end.
-        parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, remove_comments=True, remove_pis=True)
-        try:
-            return etree.fromstring(data, parser)
-        except etree.XMLSyntaxError as error:
-            raise CorruptSource(part=name, detail=str(error)) from error
+        entry = self._names.get(name.lower())
+        if entry is None:
+            return
+        with self._archive.opened(entry) as stream:
+            wanted = [f"{{*}}{tag}" for tag in tags]
+            try:
+                for event, element in etree.iterparse(stream, events=("start", "end"), tag=wanted, **_SAFELY):
+                    yield event, element
+                    if event == "end":
+                        element.clear()
+                        while element.getprevious() is not None:
+                            del element.getparent()[0]
+            except etree.XMLSyntaxError as error:
+                raise CorruptSource(part=name, detail=str(error)) from error
 
     def relationships(self, name: str = "") -> list[Relationship]:
         """Where a part leads to inside the package; of the package itself without a name."""
@@ -72,18 +102,36 @@ class Package:
                 target=_resolved(folder, element.get("Target", "")),
             )
             for element in root
-            if element.get("TargetMode") != "External"
+            if local(element) == "Relationship" and element.get("TargetMode") != "External"
         ]
+
+    def main_part(self, usual: str) -> str:
+        """The name of the part that the package is about."""
+        return next((one.target for one in self.relationships() if one.kind == "officeDocument"), usual)
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Package]:
-    try:
-        archive = zipfile.ZipFile(path)
-    except (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError) as error:
-        raise CorruptSource(detail=str(error)) from error
-    with archive:
+def opened(source: SourceFile) -> Iterator[Package]:
+    """
+    Raises:
+        CorruptSource, ReaderBudgetExceeded
+    """
+    with opened_zip(source) as archive:
         yield Package(archive)
+
+
+def parsed(data: bytes, name: str) -> Element:
+    """The root element of an XML text; nothing outside it is read.
+
+    Raises:
+        CorruptSource: it is not well formed.
+    """
+    from lxml import etree
+
+    try:
+        return etree.fromstring(data, etree.XMLParser(**_SAFELY))
+    except etree.XMLSyntaxError as error:
+        raise CorruptSource(part=name, detail=str(error)) from error
 
 
 def local(element: Element) -> str:
@@ -98,6 +146,20 @@ def attribute(element: Element, name: str) -> str | None:
         if key.rpartition("}")[2] == name:
             return str(value)
     return None
+
+
+def child(element: Element, *path: str) -> Element | None:
+    """The first child of a local name, its first child of the next name, and so on."""
+    for name in path:
+        element = next((one for one in element if local(one) == name), None)
+        if element is None:
+            return None
+    return element
+
+
+def chosen(alternatives: Element) -> Element:
+    """One of several forms of the same content: the first is the richest."""
+    return next((element for element in alternatives if local(element) == "Choice"), next(iter(alternatives), alternatives))
 
 
 def _resolved(folder: str, target: str) -> str:

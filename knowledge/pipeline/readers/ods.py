@@ -1,0 +1,104 @@
+"""OpenDocument spreadsheets as Markdown tables, sheet by sheet and row by row; each value as the program last showed it."""
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import ClassVar, Final
+
+from knowledge.errors import CorruptSource
+from knowledge.model.documents import SourceFile
+from knowledge.model.quality import Facts
+from knowledge.pipeline.readers.media_type import ODS
+from knowledge.pipeline.readers.odf import Flow, OpenDocument, is_flat, packed, repeated
+from knowledge.pipeline.readers.ooxml import Element, Package, attribute, local, parsed
+from knowledge.pipeline.readers.port import Finding
+from knowledge.pipeline.readers.sheets import Row, sheet
+
+_VALUES: Final = ("string-value", "date-value", "time-value", "boolean-value", "value")  #: where a cell shows no text
+_COLUMNS: Final = 16_384
+
+_Part = tuple[int, str, Element]  #: number and name of a sheet, and a row or the shapes of it
+
+
+class OdsReader:
+    """Documents of up to 500 rows for each sheet, hidden ones as well; text boxes, charts and comments follow the cells."""
+
+    name: ClassVar[str] = "ods"
+    suffixes: ClassVar[frozenset[str]] = frozenset({".ods", ".ots", ".fods"})
+
+    def score(self, source: SourceFile) -> int | None:
+        return 10 if source.media_type in (ODS, f"{ODS}-template") else None
+
+    def read(self, source: SourceFile) -> Iterator[Finding]:
+        if is_flat(source):
+            data = source.path.read_bytes()
+            source.budget.inflate(len(data))
+            root = parsed(data, source.name)
+            yield from _sheets(_standing(root), Flow(OpenDocument(root, root, None)), source)
+            return
+        with packed(source) as package:
+            if "content.xml" not in package:
+                raise CorruptSource("This OpenDocument file has no content.", part="content.xml")
+            empty = parsed(b"<x/>", "")
+            yield from _sheets(_streamed(package), Flow(OpenDocument(empty, None, package)), source)
+
+
+def _sheets(parts: Iterator[_Part], flow: Flow, source: SourceFile) -> Iterator[Finding]:
+    count = 0
+    for sheet_key, group in groupby(parts, key=lambda part: part[:2]):
+        count, name = sheet_key
+        source.budget.page()
+        reading = _Sheet(flow)
+        yield from sheet(name, reading.rows(element for _, _, element in group), reading.after())
+    yield Facts(pages=count)
+
+
+def _streamed(package: Package) -> Iterator[_Part]:
+    number, name = 0, ""
+    for event, element in package.events("content.xml", "table", "table-row", "shapes"):
+        is_table = local(element) == "table"
+        if event == "start" and is_table and local(element.getparent()) == "spreadsheet":
+            number, name = number + 1, attribute(element, "name") or ""
+        elif event == "end" and not is_table and number:
+            yield number, name, element
+
+
+def _standing(root: Element) -> Iterator[_Part]:
+    tables = (one for one in root.iter("{*}table") if local(one.getparent()) == "spreadsheet")
+    for number, element in enumerate(tables, start=1):
+        for part in element.iter("{*}table-row", "{*}shapes"):
+            yield number, attribute(element, "name") or "", part
+
+
+class _Sheet:
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
+        self._shapes: list[str] = []
+
+    def rows(self, parts: Iterator[Element]) -> Iterator[Row]:
+        for element in parts:
+            if local(element) == "shapes":
+                self._shapes += self._flow.blocks(element)
+            elif row := dict(self._cells(element)):
+                yield from [row] * repeated(element, "number-rows-repeated")
+
+    def after(self) -> Iterator[str]:
+        yield from self._shapes
+        yield from self._flow.notes()
+
+    def _cells(self, row: Element) -> Iterator[tuple[int, str]]:
+        column = 0
+        for cell in row:
+            if local(cell) not in ("table-cell", "covered-table-cell"):
+                continue
+            count = int(value) if (value := attribute(cell, "number-columns-repeated") or "1").isdecimal() else 1
+            text = self._flow.line(cell) or _value(cell)
+            if text:
+                for place in range(column, min(column + repeated(cell, "number-columns-repeated"), _COLUMNS)):
+                    yield place, text
+            column += count
+            if column >= _COLUMNS:
+                return
+
+
+def _value(cell: Element) -> str:
+    return next((value for name in _VALUES if (value := attribute(cell, name))), "")
