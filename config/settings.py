@@ -84,6 +84,17 @@ class Settings(BaseSettings):
         1 << 30, description="Size of the cache of paid embeddings; what was paid for less than 7 days ago stays in any case."
     )
 
+    reader_seconds: Seconds = Field(120, description="How long reading one file may take.")
+    reader_memory_mb: Annotated[int, Field(ge=128)] = Field(
+        1024, description="How much memory the process that reads a file may take, in MiB, with all that it starts."
+    )
+    reader_inflated_mb: Count = Field(256, description="What the archives in one file may unpack to, all together, in MiB.")
+    reader_entries: Count = Field(20_000, description="How many parts the archives in one file may have, all together.")
+    reader_pages: Count = Field(20_000, description="How many pages, slides or sheets one file may have.")
+    reader_megapixels: Count = Field(
+        200, description="Size of the largest picture or page that is drawn, in millions of pixels."
+    )
+
     flower_host: str = Field("127.0.0.1", description="Address that Flower listens on.")
     flower_port: Annotated[int, Field(ge=1, le=65_535)] = Field(5555, description="Port of Flower; the next free one if taken.")
     flower_user: Annotated[str, Field(pattern=r"^[^:,\s]+$")] = Field("knowledge", description="User name for Flower.")

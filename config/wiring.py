@@ -17,8 +17,10 @@ from knowledge.dispatch import CelerySender, Dispatch
 from knowledge.files.local import LocalRawFiles
 from knowledge.ingestion.window import LedgerWindow
 from knowledge.locks.file import FileLocks
+from knowledge.model.budget import MIB, Budget
 from knowledge.model.documents import EmbedderSpec
 from knowledge.pipeline.indexing.registry import Embedders
+from knowledge.pipeline.readers.process import ReaderProcess
 from knowledge.pipeline.readers.registry import ReaderRegistry
 from knowledge.pipeline.vectorstore.sqlite import SqliteIndexStores
 from knowledge.runtime import Options, Runtime
@@ -45,12 +47,13 @@ def runtime(settings: Settings, app: Celery, *, pooled: bool = True) -> Runtime:
     """
     db = Database(settings.database, pooled=pooled)
     files = LocalRawFiles(settings.data_dir, own=[db.path])
+    budget = reader_budget(settings)
     return Runtime(
         db=db,
         files=files,
         locks=FileLocks(settings.data_dir / "locks", settings.lock_seconds),
         indexes=SqliteIndexStores(lambda base_id: files.index_folder(base_id) / "index.sqlite", busy_timeout_seconds=30.0),
-        readers=ReaderRegistry.installed(),
+        readers=ReaderRegistry.installed(budget, ReaderProcess(budget)),
         embedders=Embedders(models.load(settings.models_file).embedders),
         cache=EmbeddingCache(
             Database(f"sqlite:///{settings.data_dir / 'embeddings.sqlite'}", pooled=pooled), max_bytes=settings.cache_max_bytes
@@ -63,6 +66,18 @@ def runtime(settings: Settings, app: Celery, *, pooled: bool = True) -> Runtime:
             republish_seconds=settings.republish_seconds,
             base_concurrency=settings.base_concurrency,
         ),
+    )
+
+
+def reader_budget(settings: Settings) -> Budget:
+    """What reading one file may take."""
+    return Budget(
+        inflated_bytes=settings.reader_inflated_mb * MIB,
+        entries=settings.reader_entries,
+        pages=settings.reader_pages,
+        pixels=settings.reader_megapixels * 1_000_000,
+        seconds=settings.reader_seconds,
+        memory_bytes=settings.reader_memory_mb * MIB,
     )
 
 

@@ -62,4 +62,5 @@ class Runtime:
 
     def close(self) -> None:
         self.indexes.close()
+        self.readers.close()
         self.db.dispose()

@@ -75,6 +75,7 @@ def _serve(factory: str, budget: dict[str, Any], requests: IO[bytes], answers: I
     from knowledge.errors import KnowledgeError
     from knowledge.model.budget import Budget, exceeded
     from knowledge.pipeline.readers.frames import error_frame, event_frame, packed, received
+    from knowledge.pipeline.readers.reading import Began
 
     limits = Budget(**budget)
     try:
@@ -88,6 +89,8 @@ def _serve(factory: str, budget: dict[str, Any], requests: IO[bytes], answers: I
         try:
             for event in registry.events(Path(request["path"]), request["name"]):
                 answers.write(packed(event_frame(event)))
+                if isinstance(event, Began):  # whatever happens from here on, the owner can say which reader it was
+                    answers.flush()
             answers.write(packed({"done": True}))
         except KnowledgeError as error:
             answers.write(packed(error_frame(error)))
