@@ -46,6 +46,13 @@ KnowledgeError                      500  knowledge_error
 │   ├── ReaderBudgetExceeded        422  reader_budget_exceeded
 │   ├── NoIndexableFiles            422  no_indexable_files
 │   └── NoTextExtracted             422  no_text_extracted
+├── ConversionFault                 502  conversion_failed   a converter that did not make text of a file
+│   ├── ConverterMissing            503  converter_missing       not declared, not installed or not set up
+│   ├── ConverterRefused            502  converter_refused       401, 403, other 4xx
+│   ├── ConverterBadAnswer          502  converter_bad_answer    truncated, not of its protocol
+│   ├── ConverterUnavailable        503  converter_unavailable   5xx, timeout, no connection
+│   ├── ConversionTimeout           504  conversion_timeout      longer than the deadline of one item
+│   └── ConversionLost              502  conversion_lost         the converter does not know the task any more
 ├── EmbeddingFault                  502  embedding_failed  an embedder that did not answer well
 │   ├── EmbedderRefused             502  embedder_refused        401, 403, 404, other 4xx
 │   ├── EmbedderBadAnswer           502  embedder_bad_answer     count, width, order, NaN
@@ -369,6 +376,53 @@ class NoTextExtracted(SourceFault):
     """This source holds no text."""
 
     code = "no_text_extracted"
+
+
+class ConversionFault(KnowledgeError):
+    """The converter could not make text of this file."""
+
+    code = "conversion_failed"
+    http_status = 502
+
+
+class ConverterMissing(ConversionFault):
+    """The file processor of this base is not there."""
+
+    code = "converter_missing"
+    http_status = 503
+
+
+class ConverterRefused(ConversionFault):
+    """The converter refuses the request."""
+
+    code = "converter_refused"
+
+
+class ConverterBadAnswer(ConversionFault):
+    """The converter's answer is not what its protocol says."""
+
+    code = "converter_bad_answer"
+
+
+class ConverterUnavailable(ConversionFault):
+    """The converter does not answer."""
+
+    code = "converter_unavailable"
+    http_status = 503
+    transient = True
+
+
+class ConversionTimeout(ConversionFault):
+    """The conversion took longer than one item may take (KNOWLEDGE_CONVERSION_SECONDS)."""
+
+    code = "conversion_timeout"
+    http_status = 504
+
+
+class ConversionLost(ConversionFault):
+    """The converter does not know this task any more; its result will never come."""
+
+    code = "conversion_lost"
 
 
 class EmbeddingFault(KnowledgeError):

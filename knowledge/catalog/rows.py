@@ -26,6 +26,7 @@ from knowledge.model.jobs import JobStatus, JobType, Recovery, Track
 from knowledge.model.status import CONTAINERS, BaseStatus, ItemStatus, ItemType
 
 _CONTAINER_TYPES = "('directory', 'archive', 'sitemap')"
+_CONVERTING = "type = 'knowledge.check-file-processing-result' AND status IN ('pending', 'running') AND started_at IS NOT NULL"
 
 
 class _Row(SQLModel):
@@ -120,6 +121,14 @@ class KnowledgeItem(_Row, table=True):
         Index("ix_item_base_status", "base_id", "status"),
         Index("uq_item_path", "base_id", "relative_path", unique=True),
         Index(
+            "uq_item_indexed_path",
+            "base_id",
+            "indexed_path",
+            unique=True,
+            sqlite_where=text("indexed_path IS NOT NULL"),
+            postgresql_where=text("indexed_path IS NOT NULL"),
+        ),
+        Index(
             "ix_item_unsettled",
             "status",
             "base_id",
@@ -209,6 +218,12 @@ class KnowledgeJob(_Row, table=True):
         Index(
             "ix_job_after", "after", sqlite_where=text("after IS NOT NULL"), postgresql_where=text("after IS NOT NULL")
         ),  # every job that ends looks for its followers
+        Index(
+            "ix_job_converting",
+            "base_id",
+            sqlite_where=text(_CONVERTING),
+            postgresql_where=text(_CONVERTING),
+        ),
         Index("ix_job_created", "created_at"),
         Index("ix_job_base_created", "base_id", "created_at"),
         Index("ix_job_type_finished", "type", "finished_at", "id"),

@@ -85,8 +85,19 @@ class JobSpec:
         return cls(JobType.PREPARE_ROOT, base_id, (item_id,), parent_id, input={"allow_empty": allow_empty})
 
     @classmethod
-    def index_documents(cls, base_id: BaseId, item_id: ItemId, parent_id: JobId | None = None) -> "JobSpec":
-        return cls(JobType.INDEX_DOCUMENTS, base_id, (item_id,), parent_id)
+    def index_documents(
+        cls, base_id: BaseId, item_id: ItemId, parent_id: JobId | None = None, *, converted: bool = False
+    ) -> "JobSpec":
+        """`converted`: read what the conversion left, not the file itself."""
+        return cls(JobType.INDEX_DOCUMENTS, base_id, (item_id,), parent_id, input={"converted": True} if converted else {})
+
+    @classmethod
+    def check_file_processing_result(
+        cls, base_id: BaseId, item_id: ItemId, parent_id: JobId, *, processor: str, media_type: str
+    ) -> "JobSpec":
+        """`processor` converts the item's file, which is of this media type by its bytes."""
+        asked = {"processor": processor, "media_type": media_type}
+        return cls(JobType.CHECK_FILE_PROCESSING_RESULT, base_id, (item_id,), parent_id, input=asked)
 
     @classmethod
     def reindex_subtree(
@@ -150,6 +161,8 @@ class Job:
     error: str | None = None
     error_detail: dict[str, object] = field(default_factory=dict)
     progress: dict[str, object] = field(default_factory=dict)
+    after: JobId | None = None  #: the job that must succeed before this one may run
+    then: tuple[JobId, JobType] | None = None  #: the job that waits for this one; known where jobs are about to be sent
 
     @property
     def kind(self) -> JobKind:

@@ -24,9 +24,9 @@ from knowledge.catalog.jobs.cancelling import (
     waiting_touching,
 )
 from knowledge.catalog.jobs.conditions import CANCELLED, JOB_ABANDONED, LEASE_REVOKED
-from knowledge.catalog.jobs.ends import cancel, fail, finish, put_back
-from knowledge.catalog.jobs.enqueueing import enqueue, enqueue_all
-from knowledge.catalog.jobs.history import find, get, last_of_item, page, prune
+from knowledge.catalog.jobs.ends import cancel, fail, finish, note, put_back
+from knowledge.catalog.jobs.enqueueing import enqueue, enqueue_all, enqueue_chain
+from knowledge.catalog.jobs.history import active_ids, find, get, last_of_item, page, prune
 from knowledge.catalog.jobs.lease import Refusal, Standing, claim, claim_next, renew, require_ours, stamp_drain, standing
 from knowledge.catalog.jobs.losses import close_lost, expired, loss_delay_seconds, lost_by, park_pending_of, running_on
 from knowledge.catalog.jobs.window import (
@@ -44,6 +44,7 @@ __all__ = [
     "LEASE_REVOKED",
     "Refusal",
     "Standing",
+    "active_ids",
     "bases_with_due",
     "cancel",
     "cancel_base",
@@ -56,6 +57,7 @@ __all__ = [
     "close_lost",
     "enqueue",
     "enqueue_all",
+    "enqueue_chain",
     "expired",
     "fail",
     "find",
@@ -66,6 +68,7 @@ __all__ = [
     "last_of_item",
     "loss_delay_seconds",
     "lost_by",
+    "note",
     "page",
     "park_pending_of",
     "prune",

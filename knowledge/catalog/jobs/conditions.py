@@ -19,6 +19,10 @@ RUNNING: Final = text("knowledge_job.status = 'running'")
 WAITING: Final = text("knowledge_job.status = 'pending' AND knowledge_job.published_at IS NULL")
 KEY_HOLDING: Final = text("knowledge_job.status IN ('pending', 'running') AND knowledge_job.cancel_requested_at IS NULL")
 FLYING: Final = text("knowledge_job.status IN ('pending', 'running') AND knowledge_job.published_at IS NOT NULL")
+CONVERTING: Final = text(
+    "knowledge_job.type = 'knowledge.check-file-processing-result' AND knowledge_job.status IN ('pending', 'running')"
+    " AND knowledge_job.started_at IS NOT NULL"
+)
 
 CANCELLED: Final = "cancelled"  #: error of a row closed on request
 JOB_ABANDONED: Final = "job_abandoned"  #: error of an abandon row whose run was lost
@@ -99,4 +103,5 @@ def _view(row: Row[Any], item_ids: tuple[ItemId, ...]) -> Job:
         error_detail=row.error_detail,
         input=row.input,
         progress=row.progress,
+        after=JobId(row.after) if row.after else None,
     )

@@ -30,6 +30,12 @@ def finish(tx: Tx, job: Job, **result: int) -> None:
     tx.execute(_LET_FOLLOW, {"job_id": job.id, "after": None, "scheduled_at": utc_now()})
 
 
+def note(tx: Tx, job: Job, progress: Mapping[str, object]) -> None:
+    """Keep what the next run of this job must know. Raises `LeaseLost` if the row is not ours any more."""
+    if not tx.execute(update(JOB).where(ours(job)).values(progress=dict(progress), updated_at=utc_now())).rowcount:
+        raise LeaseLost(job_id=job.id)
+
+
 def fail(tx: Tx, job: Job, code: str, detail: Mapping[str, object]) -> None:
     _close(tx, job, JobStatus.FAILED, code, detail)
     close_followers(tx, [job.id], code)

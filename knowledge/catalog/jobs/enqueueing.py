@@ -1,8 +1,9 @@
 """A job comes to be: its row is part of the transaction that writes the status it explains."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from knowledge.catalog.jobs.conditions import KEY_HOLDING
 from knowledge.catalog.rows import JOB, JOB_ITEM
@@ -62,4 +63,12 @@ def enqueue_all(tx: Tx, specs: Sequence[JobSpec], *, shard: str) -> list[JobId]:
             )
     if links:
         tx.execute(JOB_ITEM.insert(), links)
+    return ids
+
+
+def enqueue_chain(tx: Tx, specs: Sequence[JobSpec], *, shard: str) -> list[JobId]:
+    """Insert jobs of which each may run only when the one before it has succeeded."""
+    ids = enqueue_all(tx, specs, shard=shard)
+    for earlier, later in pairwise(ids):
+        tx.execute(update(JOB).where(JOB.c.id == later).values(after=earlier))
     return ids

@@ -1,6 +1,6 @@
 """What may be asked of the ledger, and how long ended rows are kept: they decide nothing."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -10,6 +10,7 @@ from knowledge.catalog.jobs.conditions import views
 from knowledge.catalog.rows import JOB, JOB_ITEM
 from knowledge.db.columns import utc_now
 from knowledge.db.engine import Tx
+from knowledge.db.sql import id_set
 from knowledge.errors import InvalidInput, JobNotFound
 from knowledge.model.ids import BaseId, ItemId, JobId
 from knowledge.model.jobs import ACTIVE_JOB, Job, JobStatus, JobType
@@ -32,9 +33,14 @@ def find(tx: Tx, job_id: JobId) -> Job | None:
     return None if row is None else views(tx, [row])[0]
 
 
+def active_ids(tx: Tx, job_ids: Collection[str]) -> set[str]:
+    """Those of these jobs that have not ended."""
+    return set(tx.scalars(select(JOB.c.id).where(JOB.c.id.in_(id_set(job_ids)), JOB.c.status.in_(ACTIVE_JOB))))
+
+
 def last_of_item(tx: Tx, item_id: ItemId) -> Job | None:
-    """The active job that names this item, else the last one that ended."""
-    is_ended = case((JOB.c.status.in_(ACTIVE_JOB), 0), else_=1)
+    """The active job that names this item, of a chain the link that is at work; else the last one that ended."""
+    is_ended = case((JOB.c.status.in_(ACTIVE_JOB) & JOB.c.after.is_(None), 0), (JOB.c.status.in_(ACTIVE_JOB), 1), else_=2)
     row = tx.execute(
         select(JOB)
         .join(JOB_ITEM, JOB_ITEM.c.job_id == JOB.c.id)

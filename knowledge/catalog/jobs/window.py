@@ -1,16 +1,21 @@
-"""The window: how many jobs of a base are in flight, and so which waiting ones may have a message."""
+"""The window: how many jobs of a base are in flight, and so which waiting ones may have a message.
+
+Checks have one of their own. A conversion starts when its check enters it, and keeps its place while the check waits for its
+next look: otherwise every conversion of a base would be started before the first has ended.
+"""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Row, bindparam, exists, func, select, update
 
-from knowledge.catalog.jobs.conditions import FLYING, WAITING, views
+from knowledge.catalog.jobs.conditions import ACTIVE, CONVERTING, FLYING, WAITING, views
 from knowledge.catalog.rows import BASE, JOB
 from knowledge.db.engine import Tx
 from knowledge.db.sql import id_set
-from knowledge.model.ids import BaseId
+from knowledge.model.ids import BaseId, JobId
 from knowledge.model.jobs import Job, JobStatus, JobType, Track
 
 # The names of parameters differ from those of columns: in an UPDATE such a parameter would be a value to set.
@@ -25,6 +30,12 @@ _IN_ORDER: Final = (JOB.c.priority, JOB.c.scheduled_at, JOB.c.id)
 _MAY_RUN: Final = WAITING & _OF_TRACK & _IS_DUE & JOB.c.after.is_(None)
 _FIRST_DUE: Final = select(JOB).where(_MAY_RUN).order_by(*_IN_ORDER).limit(bindparam("limit"))
 _FLYING_COUNT: Final = select(func.count()).select_from(JOB).where(FLYING, _OF_TRACK)
+_IS_CHECK: Final = JOB.c.type == JobType.CHECK_FILE_PROCESSING_RESULT
+_HAS_BEGUN: Final = JOB.c.started_at.is_not(None)
+_CONVERTING_COUNT: Final = select(func.count()).select_from(JOB).where(CONVERTING, _OF_BASE)
+_BEGUN_DUE: Final = select(JOB).where(
+    CONVERTING, _OF_BASE, _IS_DUE, JOB.c.published_at.is_(None), JOB.c.status == JobStatus.PENDING
+)
 
 # For use inside one statement that takes a row; parameters: of_base, of_track, by, window.
 NEXT_ID: Final = select(JOB.c.id).where(_MAY_RUN).order_by(*_IN_ORDER).limit(1).correlate(None).scalar_subquery()
@@ -48,19 +59,29 @@ def take_due(tx: Tx, base_id: BaseId, window: int, now: datetime) -> list[Job]:
     The caller publishes after the commit and calls `clear_published` for what it could not send.
     """
     taken: list[Row[Any]] = []
-    check = JOB.c.type == JobType.CHECK_FILE_PROCESSING_RESULT
-    for track, only in ((Track.INDEX, ()), (Track.CONTROL, (check,))):
-        room = window - flying(tx, base_id, track, *only)
-        if room > 0:
-            taken.extend(first_due(tx, base_id, track, now, room, *only))
-    taken.extend(first_due(tx, base_id, Track.CONTROL, now, _NO_LIMIT, ~check))
+    if (room := window - flying(tx, base_id, Track.INDEX)) > 0:
+        taken.extend(first_due(tx, base_id, Track.INDEX, now, room))
+    taken.extend(tx.execute(_BEGUN_DUE, {"of_base": base_id, "by": now}))
+    if (room := window - converting(tx, base_id)) > 0:
+        taken.extend(first_due(tx, base_id, Track.CONTROL, now, room, _IS_CHECK, ~_HAS_BEGUN))
+    taken.extend(first_due(tx, base_id, Track.CONTROL, now, _NO_LIMIT, ~_IS_CHECK))
     if taken:
         tx.execute(
             update(JOB)
             .where(JOB.c.id.in_(id_set(row.id for row in taken)))
             .values(published_at=now, publishes=JOB.c.publishes + 1, updated_at=now)
         )
-    return views(tx, taken)
+    return _with_followers(tx, views(tx, taken))
+
+
+def _with_followers(tx: Tx, taken: list[Job]) -> list[Job]:
+    """The same, each check with the job that waits for it."""
+    checks = [job.id for job in taken if job.type is JobType.CHECK_FILE_PROCESSING_RESULT]
+    if not checks:
+        return taken
+    rows = tx.execute(select(JOB.c.after, JOB.c.id, JOB.c.type).where(JOB.c.after.in_(id_set(checks)), ACTIVE))
+    following = {row.after: (JobId(row.id), row.type) for row in rows}
+    return [replace(job, then=following.get(job.id)) for job in taken]
 
 
 def first_due(
@@ -71,18 +92,24 @@ def first_due(
     return tx.execute(statement, {"of_base": base_id, "of_track": track, "by": now, "limit": limit}).all()
 
 
-def flying(tx: Tx, base_id: BaseId, track: Track, *only: ColumnElement[bool]) -> int:
+def flying(tx: Tx, base_id: BaseId, track: Track) -> int:
     """How many jobs are in the window: published and not ended."""
-    statement = _FLYING_COUNT.where(*only) if only else _FLYING_COUNT
-    return tx.scalar(statement, {"of_base": base_id, "of_track": track}) or 0
+    return tx.scalar(_FLYING_COUNT, {"of_base": base_id, "of_track": track}) or 0
+
+
+def converting(tx: Tx, base_id: BaseId) -> int:
+    """How many checks are in their window: those whose conversion may have begun, and those that are about to begin it."""
+    begun = tx.scalar(_CONVERTING_COUNT, {"of_base": base_id}) or 0
+    about_to = _FLYING_COUNT.where(_IS_CHECK, ~_HAS_BEGUN)
+    return begun + (tx.scalar(about_to, {"of_base": base_id, "of_track": Track.CONTROL}) or 0)
 
 
 def has_room(tx: Tx, row: Row[Any], window: int) -> bool:
     """Whether a row that is not in the window may come in."""
     if row.track is Track.INDEX:
         return flying(tx, row.base_id, row.track) < window
-    check = JobType.CHECK_FILE_PROCESSING_RESULT
-    return row.type is not check or flying(tx, row.base_id, row.track, JOB.c.type == check) < window
+    is_outside = row.type is not JobType.CHECK_FILE_PROCESSING_RESULT or row.started_at is not None
+    return is_outside or converting(tx, row.base_id) < window
 
 
 def clear_published(tx: Tx, job_ids: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""What every source and format needs: containers that are no folders, what a reader found.
+"""What every source and format needs: containers that are no folders, what a reader found, conversions.
 
 Revision: 0003; after: 0002
 """
@@ -29,10 +29,23 @@ _CHECKS = {  # name -> (before, after)
         f"type IN {_CONTAINERS} OR expanded_at IS NULL",
     ),
 }
+_INDEXES = (
+    ("knowledge_item", "uq_item_indexed_path", ["base_id", "indexed_path"], True, "indexed_path IS NOT NULL"),
+    (
+        "knowledge_job",
+        "ix_job_converting",
+        ["base_id"],
+        False,
+        "type = 'knowledge.check-file-processing-result' AND status IN ('pending', 'running') AND started_at IS NOT NULL",
+    ),
+)
 
 
 def upgrade() -> None:
     op.add_column("knowledge_item", sa.Column("quality", sa.JSON(), nullable=False, server_default="{}"))
+    for table, name, columns, unique, where in _INDEXES:
+        condition = sa.text(where)
+        op.create_index(name, table, columns, unique=unique, sqlite_where=condition, postgresql_where=condition)
     if op.get_bind().dialect.name == "sqlite":
         return _rewrite_checks()
     for name, (_, after) in _CHECKS.items():
