@@ -51,7 +51,7 @@ class HtmlReader:
 
     def read(self, source: SourceFile) -> Iterator[Finding]:
         data = source.path.read_bytes()
-        decoded = decode(data, declared=_declared(data))
+        decoded = decode(data, declared=declared_charset(data))
         yield from decoded.findings()
         text, is_whole = to_markdown(decoded.text)
         if not is_whole:
@@ -59,8 +59,12 @@ class HtmlReader:
         yield Document(text)
 
 
-def to_markdown(page: str) -> tuple[str, bool]:
-    """(Markdown of a page, whether all of it could be converted)."""
+def to_markdown(page: str, *, title_known_as: str = "") -> tuple[str, bool]:
+    """(Markdown of a page, whether all of it could be converted).
+
+    Args:
+        title_known_as: what stands above the text already, so that the title need not say it again.
+    """
     from html_to_markdown import ConversionOptions, PreprocessingOptions, WarningKind, convert
 
     options = ConversionOptions(
@@ -75,14 +79,14 @@ def to_markdown(page: str) -> tuple[str, bool]:
     plainer = _IMAGE.sub(_alternative, _LINK.sub("<a>", page))
     result = convert(plainer, options)
     is_too_deep = any(warning.kind == WarningKind.DEPTH_LIMIT_EXCEEDED for warning in result.warnings)
-    body = _words(plainer) if is_too_deep else result.content or ""
+    body = words(plainer) if is_too_deep else result.content or ""
     title = _title(page)
-    if title and title.casefold() not in body[:2000].casefold():
+    if title and title.casefold() not in (title_known_as + body[:2000]).casefold():
         body = f"# {title}\n\n{body}"
     return body, is_too_deep or not result.warnings
 
 
-def _words(page: str) -> str:
+def words(page: str) -> str:
     """All text between the tags; blocks on lines of their own. Each tag is looked at once, so depth costs nothing."""
     parts: list[str] = []
     endless: set[str] = set()  #: what never ends is no more than its opening tag, so that no words are lost
@@ -102,7 +106,8 @@ def _words(page: str) -> str:
     return "\n\n".join(filter(None, lines))
 
 
-def _declared(data: bytes) -> str | None:
+def declared_charset(data: bytes) -> str | None:
+    """The charset that a page, or a file of XML, names in its first lines."""
     found = _CHARSET.search(data[:PROLOGUE_BYTES])
     return (found.group(1) or found.group(2)).decode("ascii") if found else None
 

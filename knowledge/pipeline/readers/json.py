@@ -6,29 +6,37 @@ from typing import Any, ClassVar
 
 from knowledge.errors import CorruptSource
 from knowledge.model.documents import Document, SourceFile
+from knowledge.model.status import Notice
 from knowledge.pipeline.readers.decoding import clean, decode
-from knowledge.pipeline.readers.media_type import JSON
+from knowledge.pipeline.readers.media_type import JSON, JSON_LINES
 from knowledge.pipeline.readers.port import Finding
 
 
 class JsonReader:
-    """One document for each object of a top-level list, else one for the whole file. Numbers are shown as they are written."""
+    """One document for each object of a top-level list, or for each line of JSON Lines, else one for the whole file.
+
+    Numbers are shown as they are written.
+    """
 
     name: ClassVar[str] = "json"
-    suffixes: ClassVar[frozenset[str]] = frozenset({".json"})
+    suffixes: ClassVar[frozenset[str]] = frozenset({".json", ".jsonl", ".ndjson", ".geojson"})
 
     def score(self, source: SourceFile) -> int | None:
-        return 10 if source.media_type == JSON else None
+        return 10 if source.media_type in (JSON, JSON_LINES) else None
 
     def read(self, source: SourceFile) -> Iterator[Finding]:
         decoded = decode(source.path.read_bytes())
         yield from decoded.findings()
+        text = clean(decoded.text)
         try:
-            value = json.loads(clean(decoded.text), parse_float=str, parse_int=str, parse_constant=str)
+            value = _parsed(text)
         except json.JSONDecodeError as error:
-            raise CorruptSource(
-                "This file is not valid JSON.", line=error.lineno, column=error.colno, detail=error.msg
-            ) from error
+            if not _has_lines(text):
+                raise CorruptSource(
+                    "This file is not valid JSON.", line=error.lineno, column=error.colno, detail=error.msg
+                ) from error
+            yield from _records(text)
+            return
         except RecursionError as error:
             raise CorruptSource("This file nests deeper than can be read.") from error
         if isinstance(value, list) and any(isinstance(element, dict | list) for element in value):
@@ -36,6 +44,33 @@ class JsonReader:
                 yield Document("\n".join(_lines(element)))
         else:
             yield Document("\n".join(_lines(value)))
+
+
+def _parsed(text: str) -> Any:
+    return json.loads(text, parse_float=str, parse_int=str, parse_constant=str)
+
+
+def _has_lines(text: str) -> bool:
+    """Whether this is JSON Lines, whatever it is called: an object or a list on each of the first two lines."""
+    first = [line for line in text[: 1 << 20].split("\n", 20) if line.strip()][:2]
+    try:
+        return len(first) > 1 and all(isinstance(_parsed(line), dict | list) for line in first)
+    except (json.JSONDecodeError, RecursionError):
+        return False
+
+
+def _records(text: str) -> Iterator[Finding]:
+    """A line that is damaged is told and left out; it does not cost the others."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start) + 1 or len(text)
+        line = text[start:end].strip()
+        start = end
+        try:
+            if line:
+                yield Document("\n".join(_lines(_parsed(line))))
+        except (json.JSONDecodeError, RecursionError):
+            yield Notice.PARTIAL_TEXT
 
 
 def _lines(value: Any) -> Iterator[str]:
