@@ -1,6 +1,6 @@
 """Item rows: insert, read, list, and where their bytes are. Status is written in `status.py` only."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -29,6 +29,9 @@ _WANTED = (
     select(ITEM)
     .join(BASE, BASE.c.id == ITEM.c.base_id)
     .where(ITEM.c.id == bindparam("item_id"), _VISIBLE, BASE.c.deleting_at.is_(None))
+)
+_CHILDREN = select(ITEM.c.id, ITEM.c.type, ITEM.c.status, ITEM.c.source, ITEM.c.relative_path, ITEM.c.data).where(
+    ITEM.c.base_id == bindparam("base_id"), ITEM.c.group_id == bindparam("container_id")
 )
 _SET_PATH = (
     update(ITEM)
@@ -125,16 +128,22 @@ def visible(tx: Tx, base_id: BaseId, item_ids: Collection[str]) -> dict[str, Ite
     return {row.id: view(row) for row in rows}
 
 
-def below(tx: Tx, base_id: BaseId, prefix: str) -> list[Item]:
-    """Everything stored below a directory's prefix, in any status, the prefix's own row excluded."""
-    rows = tx.execute(
-        select(ITEM).where(
-            ITEM.c.base_id == base_id,
-            ITEM.c.relative_path > f"{prefix}/",
-            ITEM.c.relative_path < f"{prefix}0",  # "0" follows "/" in code point order
-        )
-    )
-    return [view(row) for row in rows]
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What an expansion must know of a row, in any status."""
+
+    id: ItemId
+    type: ItemType
+    status: ItemStatus
+    source: str
+    path: str | None  #: below raw/
+    data: Mapping[str, object]
+
+
+def children(tx: Tx, base_id: BaseId, container_id: ItemId) -> list[Known]:
+    """What is directly in a container, in any status."""
+    rows = tx.execute(_CHILDREN, {"base_id": base_id, "container_id": container_id})
+    return [Known(ItemId(row.id), *row[1:]) for row in rows]
 
 
 def roots_at(tx: Tx, base_id: BaseId, names: Collection[str]) -> list[Item]:

@@ -92,6 +92,19 @@ def fail(tx: Tx, item: Item, code: str, detail: Mapping[str, object]) -> None:
     reconcile(tx, item.base_id, [item.group_id])
 
 
+def fail_expansion(tx: Tx, base_id: BaseId, item_id: ItemId, code: str, detail: Mapping[str, object]) -> None:
+    """A container inside another could not be read: it keeps that reason until it is expanded again."""
+    _write(
+        tx,
+        and_(ITEM.c.base_id == base_id, ITEM.c.id == item_id, ITEM.c.status != ItemStatus.DELETING),
+        ItemStatus.FAILED,
+        error=code,
+        error_detail=dict(detail),
+        expanded_at=None,
+    )
+    reconcile(tx, base_id, tx.scalars(select(ITEM.c.group_id).where(ITEM.c.id == item_id)).all())
+
+
 def park(tx: Tx, base_id: BaseId, item_ids: Collection[str], code: str, detail: Mapping[str, object]) -> list[ItemId]:
     """Fail those of these items that are in an active status: their job is gone and nobody works on them. Returns their ids."""
     if not code.strip():

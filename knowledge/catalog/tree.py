@@ -56,6 +56,17 @@ def outermost(tx: Tx, base_id: BaseId, item_ids: Sequence[ItemId]) -> list[ItemI
     return [item_id for item_id in wanted if item_id not in nested]
 
 
+def top(tx: Tx, item: Item) -> Item:
+    """The root that this item lies below; the item itself if it is one. What a delete removes meanwhile ends the way up."""
+    above = item
+    while above.group_id is not None:
+        row = tx.execute(select(ITEM).where(ITEM.c.base_id == item.base_id, ITEM.c.id == above.group_id)).one_or_none()
+        if row is None:
+            break
+        above = view(row)
+    return above
+
+
 @dataclass(frozen=True, slots=True)
 class Doomed:
     """What a purge must know of a row."""

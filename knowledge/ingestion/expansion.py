@@ -1,18 +1,89 @@
 """Which source of children belongs to a container; see `pipeline.sources.children` for how to add a kind."""
 
-from knowledge.errors import InvalidOperation
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from pathlib import Path
+from typing import IO, Final
+
+from knowledge.catalog import tree
+from knowledge.errors import InvalidOperation, PathNotFound, PathUnreadable
+from knowledge.ingestion import origin
+from knowledge.model.documents import Checkpoint
 from knowledge.model.status import ItemType
 from knowledge.model.views import Item
-from knowledge.pipeline.sources.children import Children
+from knowledge.pipeline.sources import archive
+from knowledge.pipeline.sources.archive import ArchiveChildren
+from knowledge.pipeline.sources.children import Child, Children, Entry, key_of
+from knowledge.pipeline.sources.directory import DirectoryChildren, shown
+from knowledge.pipeline.sources.ignore import Selection
 from knowledge.runtime import Runtime
 
+INCLUDE: Final = "include"  #: of a directory's `data`: patterns of files to take
+EXCLUDE: Final = "exclude"  #: and of those to leave out
 
-def children_of(rt: Runtime, root: Item) -> Children:
+
+def children_of(rt: Runtime, root: Item, checkpoint: Checkpoint) -> Children:
     """What to ask for the children of this container.
 
     Raises:
         InvalidOperation: nothing is known that lists containers of this type.
+        PathUnreadable: the archive has become Knowledge's own file.
     """
+    selection, above = _selection(rt, root)
+    if (place := archive.member_of(root.data)) is not None:
+        path, member = place
+        return _archive(rt, path, root.source, member, selection)
     match root.type:
+        case ItemType.DIRECTORY:
+
+            def inside(child: Child) -> Iterator[Entry] | None:
+                return archive.inside(child, rt.readers.accepts, selection, checkpoint)
+
+            return DirectoryChildren(origin.path_of(root), rt.readers.accepts, rt.files.holds, selection, inside, above)
+        case ItemType.ARCHIVE:
+            return _archive(rt, origin.path_of(root), root.source, "", selection)
         case _:
             raise InvalidOperation(f"A {root.type} cannot be expanded here.", item_id=root.id)
+
+
+@contextmanager
+def opened_member(rt: Runtime, item: Item, checkpoint: Checkpoint) -> Iterator[IO[bytes]]:
+    """The bytes of a file that came out of an archive, from the archive again.
+
+    Raises:
+        PathNotFound: the archive, or the file in it, is gone. PathUnreadable, SourceFault: the archive cannot be read.
+    """
+    place = archive.member_of(item.data)
+    assert place is not None
+    path, member = place
+    folder, _, name = member.rpartition("/")
+    source = item.source.removesuffix(f"/{name}")
+    wanted = key_of(item.source, item.data)
+    with closing(_archive(rt, path, source, folder, Selection()).scan(checkpoint)) as entries:
+        found = next((one for one in entries if isinstance(one, Child) and one.key == wanted), None)
+        if found is None or not callable(found.content):
+            raise PathNotFound(path=item.source)
+        opened: AbstractContextManager[IO[bytes]] = found.content()
+        with opened as stream:
+            yield stream
+
+
+def _archive(rt: Runtime, path: Path, source: str, place: str, selection: Selection) -> Children:
+    if rt.files.holds(path):  # it became a link into the data directory
+        raise PathUnreadable(path=shown(str(path)), reason="it belongs to Knowledge itself")
+    return ArchiveChildren(path, source, rt.readers.accepts, place, "", selection)
+
+
+def _selection(rt: Runtime, root: Item) -> tuple[Selection, str]:
+    """What the person wants of the tree that this container is a part of, and where in that tree it lies."""
+    with rt.db.read() as tx:
+        top = tree.top(tx, root)
+    inside = root.source.removeprefix(top.source).strip("/")
+    above = f"{inside}/" if inside else ""
+    return Selection(patterns(top, INCLUDE), patterns(top, EXCLUDE), above), above
+
+
+def patterns(item: Item, which: str) -> list[str]:
+    """The patterns that a directory was added with."""
+    kept = item.data.get(which)
+    return [one for one in kept if isinstance(one, str)] if isinstance(kept, list) else []

@@ -11,8 +11,8 @@ To add a kind of container:
 
 What the flow relies on:
 
-*Order.* Folders depth first, so that it need not remember a folder that was left. A folder that is entered again costs a query
-and nothing else. Two scans of an unchanged source give the same children; memory does not grow with their number.
+*Order.* Any, but `Left` says that a folder is done with: then it need not be remembered. Two scans of an unchanged source give
+the same children; memory does not grow with their number.
 
 *Completeness.* A row vanishes only if its own folder was seen completely in this scan. Whatever could not be looked at is told
 as `Skipped` with `UNREADABLE` (or as `Broken`): nothing that is at or below its `relative` is removed. `relative=""` is the
@@ -26,7 +26,7 @@ key (`key_of`). It is made of the child's source and of `data`, never of where i
 indexes the child fetches them.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -45,13 +45,35 @@ Opener = Callable[[], AbstractContextManager[IO[bytes]]]
 
 class SkipReason(StrEnum):
     HIDDEN = "hidden"  #: its name starts with a dot
-    SYMLINK = "symlink"
+    TOOLING = "tooling"  #: made by tools for tools: packages, caches, lock files
+    IGNORED = "ignored"  #: an ignore file says so
+    EXCLUDED = "excluded"  #: the item's own patterns say so
+    SYMLINK = "symlink"  #: never followed
+    DANGLING = "dangling"  #: a symbolic link that leads nowhere
     SPECIAL = "special"  #: a pipe, socket or device
     UNSUPPORTED = "unsupported"  #: no reader claims its extension, and it is no text
     BINARY = "binary"  #: named like text, holds binary data
     EMPTY = "empty"  #: 0 bytes
+    ENCRYPTED = "encrypted"  #: a member of an archive that needs a password
+    CORRUPT = "corrupt"  #: a member of an archive that is damaged
     OWN = "own"  #: the data directory lies inside the folder, or the folder inside the data directory
     UNREADABLE = "unreadable"  #: it could not be looked at; below it nothing is known
+
+
+EXPECTED: Final = frozenset({SkipReason.HIDDEN, SkipReason.TOOLING, SkipReason.IGNORED, SkipReason.EXCLUDED})
+"""What nobody is surprised to miss: counted, and not worth a notice."""
+
+STILL_THERE: Final = frozenset(
+    {
+        SkipReason.BINARY,
+        SkipReason.CORRUPT,
+        SkipReason.EMPTY,
+        SkipReason.ENCRYPTED,
+        SkipReason.UNREADABLE,
+        SkipReason.UNSUPPORTED,
+    }
+)
+"""What a known file may become without having vanished; it keeps what it has in the index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +85,7 @@ class Child:
     source: str  #: where it came from, as a person knows it
     content: Path | Opener | None  #: a file to copy, a stream to read, or None: fetched when it is indexed
     size: int | None = None  #: bytes, if known
+    stamp: str | None = None  #: another one when its bytes have changed; None where only the bytes themselves tell
     data: Mapping[str, object] = field(default_factory=dict)  #: kept on its row
 
     @property
@@ -80,6 +103,13 @@ class Folder:
     relative: str
     type: ItemType = ItemType.DIRECTORY  #: or ARCHIVE
     data: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A folder is done with: nothing at or below it comes any more. What is never left is done with at the end."""
+
+    relative: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +135,14 @@ class Skipped:
     source: str | None = None  #: of the row it may have, if that is not the container's source, a slash, and `relative`
 
 
-Entry = Child | Folder | Broken | Skipped
+Entry = Child | Folder | Left | Broken | Skipped
 
 
 class Children(Protocol):
     """What a container's source holds now."""
 
-    def scan(self, checkpoint: Checkpoint) -> Iterator[Entry]:
-        """Everything below the container, lazily.
+    def scan(self, checkpoint: Checkpoint) -> Generator[Entry, None, None]:
+        """Everything below the container, lazily; closed when its caller stops early.
 
         Args:
             checkpoint: called before each entry and before anything that takes long.

@@ -2,92 +2,41 @@
 
 Entries come sorted by name, folders depth first, so two scans of one tree agree. Memory holds the open folders' listings only.
 Symbolic links are never followed, so a loop cannot make a scan endless.
+
+Left out are: hidden entries (`.git`, `.obsidian`, `.venv` and other caches among them), what tools make (see `tooling`), what
+`.knowledgeignore` and `.gitignore` say in the folder and in those below it, and what the person's own patterns leave out. The
+rules of an inner folder stand above those of the outer ones; nothing brings back what lies in a folder that is left out.
 """
 
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote_from_bytes
 
 from knowledge.errors import PathNotFound, PathUnreadable
 from knowledge.model.documents import Checkpoint
+from knowledge.model.names import safe_name
+from knowledge.model.status import ItemType
+from knowledge.pipeline.sources.children import PATH_BYTES_KEY, Child, Entry, Folder, Left, Skipped, SkipReason
+from knowledge.pipeline.sources.ignore import FILES, Rules, Selection, rules_of
+from knowledge.pipeline.sources.tooling import is_marked, is_tool_file, is_tool_folder
 
 _SURROGATES: Final = re.compile(r"[\ud800-\udfff]")
 
-
-class SkipReason(StrEnum):
-    HIDDEN = "hidden"  #: its name starts with a dot
-    SYMLINK = "symlink"
-    SPECIAL = "special"  #: a pipe, socket or device
-    UNSUPPORTED = "unsupported"  #: no reader claims its extension, and it is no text
-    BINARY = "binary"  #: named like text, holds binary data
-    EMPTY = "empty"  #: 0 bytes
-    OWN = "own"  #: the data directory lies inside the folder, or the folder inside the data directory
-    UNREADABLE = "unreadable"  #: the system refuses; below such a folder nothing is known
-
-
-@dataclass(frozen=True, slots=True)
-class FoundFile:
-    """One file to import. `path` is what the system calls it; `relative` shows bytes that are not UTF-8 as U+FFFD.
-
-    Two files of one folder can share a `relative`, if their names differ in such bytes only.
-    """
-
-    path: Path
-    relative: str
-    size: int  #: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """One entry left out; `is_directory` says that everything below it is left out as well."""
-
-    relative: str
-    reason: SkipReason
-    is_directory: bool = False
-
-
 Accepts = Callable[[str, Path], SkipReason | None]  #: (name, path) -> why not, or None to take it
+Inside = Callable[[Child], Iterator[Entry] | None]  #: what an archive holds instead of itself; None: it is none
 
 
 def _nothing(_path: Path) -> bool:
     return False
 
 
-def scan(
-    root: Path, accepts: Accepts, checkpoint: Checkpoint, is_own: Callable[[Path], bool] = _nothing
-) -> Iterator[FoundFile | Skipped]:
-    """Every entry below `root`, lazily.
-
-    A folder below that cannot be listed is reported and the rest goes on; what vanishes during the scan is left out.
-
-    Args:
-        accepts: asked for plain, visible, non-empty files only; may open the file.
-        checkpoint: called before each folder and each entry.
-        is_own: asked for each folder below `root` and each file before `accepts`; what is own is neither listed nor opened.
-
-    Raises:
-        PathNotFound, PathUnreadable: `root` itself cannot be listed.
-    """
-    checkpoint()
-    pending = [_Folder(str(root), "", _listed_root(root))]
-    while pending:
-        folder = pending[-1]
-        if not folder.names:
-            pending.pop()
-            continue
-        checkpoint()
-        name = folder.names.pop()
-        path, relative = f"{folder.path}/{name}", folder.inside + shown(name)
-        found = _look(name, path, relative, accepts, is_own)
-        if isinstance(found, _Folder):
-            pending.append(found)
-        elif found is not None:
-            yield found
+def _no_archive(_child: Child) -> None:
+    return None
 
 
 def shown(name: str) -> str:
@@ -95,59 +44,157 @@ def shown(name: str) -> str:
     return _SURROGATES.sub("\ufffd", name)
 
 
+def place_of(path: str) -> dict[str, object]:
+    """What must be remembered of a path that `shown` does not say: nothing, for most."""
+    return {} if shown(path) == path else {PATH_BYTES_KEY: quote_from_bytes(os.fsencode(path))}
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryChildren:
+    """The files below a folder.
+
+    Args:
+        above: where this folder lies in the one that was added, with a closing slash: ignore files of the folders above count
+            here too. Empty for the one that was added.
+        accepts: asked for plain, visible, wanted, non-empty files only; may open the file.
+        is_own: asked for each folder below `root` and each file before `accepts`; what is own is neither listed nor opened.
+        inside: asked for each file before `accepts`; the entries of an archive come instead of it.
+    """
+
+    root: Path
+    accepts: Accepts
+    is_own: Callable[[Path], bool] = _nothing
+    selection: Selection = field(default_factory=Selection)
+    inside: Inside = _no_archive
+    above: str = ""
+
+    def scan(self, checkpoint: Checkpoint) -> Generator[Entry, None, None]:
+        """Every entry below the folder, lazily.
+
+        A folder below that cannot be listed is reported and the rest goes on; what vanishes during the scan is left out.
+
+        Raises:
+            PathNotFound, PathUnreadable: the folder itself, or its ignore file, cannot be read.
+        """
+        checkpoint()
+        pending = [_opened_root(str(self.root), self.above)]
+        while pending:
+            folder = pending[-1]
+            if not folder.names:
+                pending.pop()
+                if pending:
+                    yield Left(folder.inside.rstrip("/"))
+                continue
+            checkpoint()
+            found = self._look(folder, folder.names.pop())
+            if isinstance(found, _Open):
+                pending.append(found)
+                yield Folder(found.inside.rstrip("/"), data=place_of(found.path))
+            elif isinstance(found, Child | Skipped):
+                yield found
+            elif found is not None:
+                yield from found
+
+    def _look(self, folder: "_Open", name: str) -> "_Open | Child | Skipped | Iterator[Entry] | None":
+        """A folder to go into, an entry to report, those of an archive, or None for what has vanished since it was listed."""
+        path, relative = f"{folder.path}/{name}", folder.inside + shown(name)
+        is_directory = False
+        try:
+            state = os.lstat(path)
+            is_directory = stat.S_ISDIR(state.st_mode)
+            reason = self._reason(folder, name, path, relative, state)
+            if reason is not None:
+                return Skipped(relative, reason, is_directory=is_directory)
+            if is_directory:
+                return _opened(path, f"{relative}/", self.above, folder) or Skipped(
+                    relative, SkipReason.TOOLING, is_directory=True
+                )
+            return self._child(path, relative, state)
+        except FileNotFoundError:
+            return None
+        except OSError:
+            return Skipped(relative, SkipReason.UNREADABLE, is_directory=is_directory)
+
+    def _reason(self, folder: "_Open", name: str, path: str, relative: str, state: os.stat_result) -> SkipReason | None:
+        """Why this is left out without being opened."""
+        mode = state.st_mode
+        is_directory = stat.S_ISDIR(mode)
+        if stat.S_ISLNK(mode):
+            return SkipReason.SYMLINK if os.path.exists(path) else SkipReason.DANGLING  # noqa: PTH110 - may hold surrogates
+        if name.startswith("."):
+            return SkipReason.HIDDEN
+        if is_tool_folder(name) if is_directory else is_tool_file(name):
+            return SkipReason.TOOLING
+        if folder.ignores(self.above + relative, is_directory=is_directory):
+            return SkipReason.IGNORED
+        if self.selection.leaves_out(relative, is_directory=is_directory):
+            return SkipReason.EXCLUDED
+        if not is_directory and not stat.S_ISREG(mode):
+            return SkipReason.SPECIAL
+        if self.is_own(Path(path)):
+            return SkipReason.OWN
+        return SkipReason.EMPTY if not is_directory and state.st_size == 0 else None
+
+    def _child(self, path: str, relative: str, state: os.stat_result) -> Child | Skipped | Iterator[Entry]:
+        place = Path(path)
+        child = Child(
+            ItemType.FILE,
+            relative,
+            shown(path),
+            place,
+            size=state.st_size,
+            stamp=f"{state.st_size}:{state.st_mtime_ns}",
+            data=place_of(path),
+        )
+        if (inside := self.inside(child)) is not None:
+            return inside
+        reason = self.accepts(safe_name(relative.rpartition("/")[2]), place)
+        return child if reason is None else Skipped(relative, reason)
+
+
 @dataclass(slots=True)
-class _Folder:
+class _Open:
+    """A folder whose entries are being looked at."""
+
     path: str
     inside: str  #: relative path with a closing slash; empty for the root
     names: list[str]  #: still to be looked at, last first
+    rules: tuple[tuple[str, Rules], ...]  #: (place of the folder they stand in, what they say), the innermost first
+
+    def ignores(self, relative: str, *, is_directory: bool) -> bool:
+        for inside, rules in self.rules:
+            said = rules.decide(relative.removeprefix(inside), is_directory=is_directory)
+            if said is not None:
+                return said
+        return False
 
 
-def _listed_root(root: Path) -> list[str]:
+def _opened_root(path: str, above: str) -> _Open:
+    """The folder to scan, with the rules that come from it and from the folders above it."""
     try:
-        return _names(str(root))
+        names = _names(path)
+        rules = tuple((above, found) for found in rules_of(path, frozenset(names)))
+        place, inside = path, above
+        while inside:
+            place, inside = place.rpartition("/")[0], inside[:-1].rpartition("/")[0] + "/" if "/" in inside[:-1] else ""
+            rules += tuple((inside, found) for found in rules_of(place, FILES))
+        return _Open(path, "", names, rules)
     except (FileNotFoundError, NotADirectoryError, ValueError) as error:
-        raise PathNotFound(path=shown(str(root))) from error
+        raise PathNotFound(path=shown(path)) from error
     except OSError as error:
-        raise PathUnreadable(path=shown(str(root)), reason=os.strerror(error.errno or 0)) from error
+        raise PathUnreadable(path=shown(path), reason=os.strerror(error.errno or 0)) from error
+
+
+def _opened(path: str, inside: str, top: str, above: _Open) -> _Open | None:
+    """A folder with its rules; None if it says of itself that it is a cache."""
+    names = _names(path)
+    present = frozenset(names)
+    if is_marked(present):
+        return None
+    own = tuple((top + inside, rules) for rules in rules_of(path, present))
+    return _Open(path, inside, names, own + above.rules)
 
 
 def _names(folder: str) -> list[str]:
     with os.scandir(folder) as entries:
         return sorted((entry.name for entry in entries), reverse=True)
-
-
-def _look(
-    name: str, path: str, relative: str, accepts: Accepts, is_own: Callable[[Path], bool]
-) -> "_Folder | FoundFile | Skipped | None":
-    """A folder to go into, an entry to report, or None for what has vanished since it was listed."""
-    is_directory = False
-    try:
-        state = os.lstat(path)
-        is_directory = stat.S_ISDIR(state.st_mode)
-        if is_directory and not name.startswith("."):
-            if is_own(Path(path)):
-                return Skipped(relative, SkipReason.OWN, is_directory=True)
-            return _Folder(path, f"{relative}/", _names(path))
-        return _file(name, path, relative, state, accepts, is_own)
-    except FileNotFoundError:
-        return None
-    except OSError:
-        return Skipped(relative, SkipReason.UNREADABLE, is_directory=is_directory)
-
-
-def _file(
-    name: str, path: str, relative: str, state: os.stat_result, accepts: Accepts, is_own: Callable[[Path], bool]
-) -> FoundFile | Skipped:
-    """The entry for anything that is not descended into."""
-    mode = state.st_mode
-    if stat.S_ISLNK(mode):
-        return Skipped(relative, SkipReason.SYMLINK)
-    if name.startswith("."):
-        return Skipped(relative, SkipReason.HIDDEN, is_directory=stat.S_ISDIR(mode))
-    if not stat.S_ISREG(mode):
-        return Skipped(relative, SkipReason.SPECIAL)
-    if state.st_size == 0:
-        return Skipped(relative, SkipReason.EMPTY)
-    place = Path(path)
-    reason = SkipReason.OWN if is_own(place) else accepts(name, place)
-    return FoundFile(place, relative, state.st_size) if reason is None else Skipped(relative, reason)

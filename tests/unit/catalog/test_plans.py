@@ -120,7 +120,7 @@ def test_the_window_is_counted_from_its_own_index(plan_of, base):
         lambda tx, job: tree.deleting_ids(tx, job.base_id, job.item_ids, limit=10),
         lambda tx, job: tree.unfinished_leaves(tx, job.base_id),
         lambda tx, job: items.visible(tx, job.base_id, job.item_ids),
-        lambda tx, job: items.below(tx, job.base_id, "docs"),
+        lambda tx, job: items.children(tx, job.base_id, job.only_item),
         lambda tx, job: items.remove(tx, job.base_id, job.item_ids),
         lambda tx, job: paths.reserve(tx, job.base_id, job.only_item, "a.md"),
         lambda tx, job: orphans.leaves_without_job(tx),

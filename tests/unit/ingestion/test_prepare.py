@@ -12,6 +12,7 @@ from knowledge.ingestion import prepare
 from knowledge.ingestion.run import perform
 from knowledge.model.jobs import JobStatus, JobType
 from knowledge.model.status import ItemStatus, ItemType
+from knowledge.pipeline.sources.directory import DirectoryChildren
 from tests.house import FLOWS
 
 COMPLETED, FAILED, PROCESSING, PREPARING = (
@@ -117,7 +118,7 @@ def test_what_was_left_out_is_counted_by_reason(house, base, docs):
     house.work()
     found = house.item(root)
 
-    assert {"unsupported": 1, "empty": 1, "hidden": 1, "symlink": 3} == found.data["skipped"]["reasons"]
+    assert {"unsupported": 1, "empty": 1, "hidden": 1, "symlink": 2, "dangling": 1} == found.data["skipped"]["reasons"]
     assert ("files_skipped",) == found.notices
     assert COMPLETED is found.status
 
@@ -222,15 +223,15 @@ def test_a_folder_that_becomes_a_link_into_the_data_directory_gives_nothing(hous
     (house.root / "b.md").write_text("the broker's password")
     (root,) = house.add(base, docs / "inner" / "b.md")
     house.work()
-    scan = prepare.scan
+    scan = DirectoryChildren.scan
 
     def scan_and_swap(*arguments):
         found = list(scan(*arguments))
         (docs / "inner").rename(docs / "moved")
         (docs / "inner").symlink_to(house.root)
-        return iter(found)
+        yield from found
 
-    monkeypatch.setattr(prepare, "scan", scan_and_swap)
+    monkeypatch.setattr(DirectoryChildren, "scan", scan_and_swap)
     (folder,) = house.add(base, docs)
     expand(house, folder)
     house.service.reindex_items(base.id, [root.id])
@@ -269,7 +270,7 @@ def test_the_same_folder_twice_makes_two_trees(house, base, docs):
 
 def test_a_second_execution_goes_on_where_the_first_ended(house, base, docs, small_batches, monkeypatch):
     """An error in the middle is tried again; no file becomes two rows, and none is indexed twice."""
-    insert = prepare._insert
+    insert = prepare._Expansion._insert
     calls = []
 
     def insert_or_break(*arguments):
@@ -278,7 +279,7 @@ def test_a_second_execution_goes_on_where_the_first_ended(house, base, docs, sma
             raise EmbedderUnavailable
         return insert(*arguments)
 
-    monkeypatch.setattr(prepare, "_insert", insert_or_break)
+    monkeypatch.setattr(prepare._Expansion, "_insert", insert_or_break)
     (root,) = house.add(base, docs)
     house.work(hurry=True)
 
@@ -291,7 +292,7 @@ def test_a_second_execution_goes_on_where_the_first_ended(house, base, docs, sma
 
 def test_an_expansion_that_fails_for_good_leaves_what_was_enqueued_to_go_on(house, base, docs, small_batches, monkeypatch):
     """Root and half expanded folders fail with the reason and keep it; leaves that have a job complete."""
-    insert = prepare._insert
+    insert = prepare._Expansion._insert
     done = []
 
     def one_then_break(*arguments):
@@ -300,7 +301,7 @@ def test_an_expansion_that_fails_for_good_leaves_what_was_enqueued_to_go_on(hous
         done.append(1)
         return insert(*arguments)
 
-    monkeypatch.setattr(prepare, "_insert", one_then_break)
+    monkeypatch.setattr(prepare._Expansion, "_insert", one_then_break)
     (root,) = house.add(base, docs)
     house.work(hurry=True)
     found = by_name(house, base)
@@ -397,15 +398,15 @@ def test_a_run_that_lost_its_row_adds_nothing_more(house, base, docs, small_batc
     assert 0 == house.staged(base)
 
 
-def test_children_of_a_prefix_are_told_from_neighbours(house, base, tmp_path):
+def test_children_of_a_folder_are_told_from_neighbours(house, base, tmp_path):
     """`docs`, `docs2` and `docs.md` share a beginning, not a tree."""
     for name in ("docs", "docs2"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "a.md").write_text(name)
     (tmp_path / "docs.md").write_text("file")
-    house.add(base, tmp_path / "docs", tmp_path / "docs2", tmp_path / "docs.md")
+    root, *_ = house.add(base, tmp_path / "docs", tmp_path / "docs2", tmp_path / "docs.md")
     house.work()
     with house.db.read() as tx:
-        below = items.below(tx, base.id, "docs")
+        children = items.children(tx, base.id, root.id)
 
-    assert ["docs/a.md"] == [item.relative_path for item in below]
+    assert ["docs/a.md"] == [child.path for child in children]

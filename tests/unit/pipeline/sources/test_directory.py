@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from knowledge.errors import CancelRequested, PathNotFound, PathUnreadable
+from knowledge.model.status import ItemType
 from knowledge.pipeline.sources import directory
-from knowledge.pipeline.sources.directory import FoundFile, Skipped, SkipReason, scan
+from knowledge.pipeline.sources.children import Child, Skipped, SkipReason
+from knowledge.pipeline.sources.directory import DirectoryChildren
 
 
 def take_all(name, path):
@@ -20,11 +22,11 @@ def take_all(name, path):
 
 
 def found(root, accepts=take_all, checkpoint=lambda: None):
-    return list(scan(root, accepts, checkpoint))
+    return list(DirectoryChildren(root, accepts).scan(checkpoint))
 
 
 def relatives(entries):
-    return [entry.relative for entry in entries if isinstance(entry, FoundFile)]
+    return [entry.relative for entry in entries if isinstance(entry, Child)]
 
 
 def skipped(entries):
@@ -49,8 +51,9 @@ def test_files_come_sorted_and_depth_first(tree):
 def test_entry_has_absolute_path_and_size(tree):
     """What the copy needs."""
     first = found(tree)[0]
+    state = (tree / "A.md").stat()
 
-    assert FoundFile(tree / "A.md", "A.md", 5) == first
+    assert Child(ItemType.FILE, "A.md", str(tree / "A.md"), tree / "A.md", 5, f"5:{state.st_mtime_ns}") == first
 
 
 def test_each_kind_of_entry_is_skipped_with_its_reason(tree, tmp_path):
@@ -71,7 +74,7 @@ def test_each_kind_of_entry_is_skipped_with_its_reason(tree, tmp_path):
     assert {
         ".hidden": SkipReason.HIDDEN,
         ".git": SkipReason.HIDDEN,
-        "a/dangling": SkipReason.SYMLINK,
+        "a/dangling": SkipReason.DANGLING,
         "a/loop": SkipReason.SYMLINK,
         "pipe.md": SkipReason.SPECIAL,
         "s.sock": SkipReason.SPECIAL,
@@ -111,8 +114,9 @@ def test_file_that_cannot_be_looked_into_is_reported(tree):
 def test_what_vanishes_during_the_scan_is_left_out(tree):
     """A file or folder removed after its folder was listed is no error."""
     seen = []
-    for entry in scan(tree, take_all, lambda: None):
-        seen.append(entry.relative)
+    for entry in DirectoryChildren(tree, take_all).scan(lambda: None):
+        if isinstance(entry, Child):
+            seen.append(entry.relative)
         if entry.relative == "A.md":
             (tree / "b.md").unlink()
             (tree / "c" / "d.md").unlink()
@@ -128,7 +132,7 @@ def test_name_that_is_not_utf8_is_shown_and_can_be_opened(tree):
     entry = next(entry for entry in found(tree) if entry.relative.startswith("caf"))
 
     assert "caf\ufffd.txt" == entry.relative
-    assert b"x" == entry.path.read_bytes()
+    assert b"x" == entry.content.read_bytes()
 
 
 @pytest.mark.parametrize("name", ["two\nlines.md", "🧑‍🚀.md", "長" * 84 + ".md", "C# notes.md", "back\\slash.md"])
@@ -171,9 +175,9 @@ def test_checkpoint_is_called_for_each_entry_and_stops_the_scan(tree):
 
     seen = []
     with pytest.raises(CancelRequested):
-        seen.extend(entry.relative for entry in scan(tree, take_all, checkpoint))
+        seen.extend(DirectoryChildren(tree, take_all).scan(checkpoint))
 
-    assert ["A.md"] == seen
+    assert ["A.md"] == relatives(seen)
 
 
 def test_deep_tree_needs_no_recursion(tmp_path):
@@ -191,10 +195,12 @@ MEASURED = """
 import sys
 import tracemalloc
 from pathlib import Path
-from knowledge.pipeline.sources.directory import scan
+from knowledge.pipeline.sources.children import Child
+from knowledge.pipeline.sources.directory import DirectoryChildren
 
 def count_all():
-    return sum(1 for _ in scan(Path(sys.argv[1]), lambda name, path: None, lambda: None))
+    entries = DirectoryChildren(Path(sys.argv[1]), lambda name, path: None).scan(lambda: None)
+    return sum(isinstance(entry, Child) for entry in entries)
 
 count_all()  # grows the interpreter's own tables, once
 tracemalloc.start()

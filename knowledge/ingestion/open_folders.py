@@ -1,0 +1,170 @@
+"""The folders that a scan is in, with the rows that are known of their children.
+
+A folder's rows are loaded when it is entered and forgotten when it is left, so memory holds the folders on the way down only.
+When it is left, what is known and was not seen is gone, unless nobody could look.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from knowledge.catalog import items
+from knowledge.catalog.items import Known
+from knowledge.db.engine import Database, Tx
+from knowledge.model.ids import ItemId
+from knowledge.model.names import folded, numbered, safe_name
+from knowledge.model.status import CONTAINERS, ItemStatus, ItemType
+from knowledge.model.views import Item
+from knowledge.pipeline.sources.children import STILL_THERE, Skipped, SkipReason, key_of
+
+__all__ = ["Known", "OpenFolder", "OpenFolders"]
+
+
+@dataclass(slots=True, eq=False)
+class OpenFolder:
+    """One folder. `id` and `path` are empty until it has a row."""
+
+    relative: str
+    type: ItemType
+    data: Mapping[str, object]
+    above: "OpenFolder | None"
+    id: ItemId | None = None
+    path: str | None = None  #: below raw/
+    known: dict[tuple[ItemType, str], Known] = field(default_factory=dict)  #: by type and key
+    taken: set[str] = field(default_factory=set)  #: folded names of its children below raw/
+    seen: set[ItemId] = field(default_factory=set)
+    is_kept: bool = False  #: something in it is there, or may be
+    is_unlisted: bool = False  #: not all of it could be looked at
+    _is_deleted: bool = False
+
+    def saw(self, known: Known) -> None:
+        self.seen.add(known.id)
+        self.is_kept = True
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether somebody deleted it, or a folder above: then it gets no more children."""
+        folder: OpenFolder | None = self
+        while folder is not None:
+            if folder._is_deleted:
+                return True
+            folder = folder.above
+        return False
+
+    def place(self, name: str, *, directory: bool = False) -> str:
+        """A stored path in this folder that no other entry has, also on a disk that ignores case."""
+        assert self.path is not None
+        number, wanted = 0, safe_name(name)
+        while folded(chosen := numbered(wanted, number, directory=directory)) in self.taken:
+            number += 1
+        self.taken.add(folded(chosen))
+        return f"{self.path}/{chosen}"
+
+
+class OpenFolders:
+    """From the container that is expanded down to where the scan is.
+
+    Args:
+        root: the container; its own row and prefix are there.
+    """
+
+    def __init__(self, db: Database, root: Item) -> None:
+        self._db, self._base_id = db, root.base_id
+        self._source = root.source
+        self._root = self._loaded(OpenFolder("", root.type, root.data, None, root.id, root.relative_path))
+        self._open = {"": self._root}
+        self.gone: list[ItemId] = []
+
+    def enter(
+        self, relative: str, type_: ItemType = ItemType.DIRECTORY, data: Mapping[str, object] | None = None
+    ) -> OpenFolder:
+        """The folder, opened together with those above it if it is not yet.
+
+        Args:
+            type_: of a folder that is opened now.
+            data: to be kept on its row, if it gets one.
+        """
+        if (found := self._open.get(relative)) is not None:
+            return found
+        parent, _, _ = relative.rpartition("/")
+        above = self.enter(parent)
+        folder = OpenFolder(relative, type_, data or {}, above)
+        known = above.known.get((type_, key_of(f"{self._source}/{relative}", folder.data)))
+        if known is not None:
+            folder.id, folder.path = known.id, known.path
+            above.seen.add(known.id)
+            folder._is_deleted = known.status is ItemStatus.DELETING
+            self._loaded(folder)
+        self._open[relative] = folder
+        return folder
+
+    def leave(self, relative: str) -> None:
+        """This folder, and whatever is open below it, is done with."""
+        below = f"{relative}/"
+        for one in sorted((name for name in self._open if name == relative or name.startswith(below)), key=len, reverse=True):
+            self._close(self._open.pop(one))
+
+    def leave_all(self) -> bool:
+        """Whether anything of the container is there, or may be."""
+        for one in sorted(self._open, key=len, reverse=True):
+            self._close(self._open[one])
+        self._open.clear()
+        return self._root.is_kept
+
+    def left_out(self, entry: Skipped) -> None:
+        """What was not taken: it may be there all the same, or hide what nobody could look at."""
+        if not entry.relative:
+            self._root.is_unlisted = True
+            return
+        if entry.reason not in STILL_THERE:
+            return
+        source = entry.source or f"{self._source}/{entry.relative}"
+        above = self.enter(entry.relative.rpartition("/")[0])
+        for known in above.known.values():
+            is_still_there = known.type not in CONTAINERS or entry.reason is SkipReason.UNREADABLE
+            if known.source == source and is_still_there and known.status is not ItemStatus.DELETING:
+                above.saw(known)
+
+    def find_deleted(self, tx: Tx, folders: Iterable[OpenFolder]) -> None:
+        """Note which of these folders, and of those above them, were deleted since they were entered."""
+        chains: dict[ItemId, OpenFolder] = {}
+        for folder in folders:
+            step: OpenFolder | None = folder
+            while step is not None:
+                if step.id is not None:
+                    chains[step.id] = step
+                step = step.above
+        visible = items.visible(tx, self._base_id, chains.keys())
+        for item_id, folder in chains.items():
+            folder._is_deleted |= item_id not in visible
+
+    def _loaded(self, folder: OpenFolder) -> OpenFolder:
+        assert folder.id is not None
+        with self._db.read() as tx:
+            for known in items.children(tx, self._base_id, folder.id):
+                folder.known[known.type, key_of(known.source, known.data)] = known
+                if known.path is not None:
+                    folder.taken.add(folded(known.path.rpartition("/")[2]))
+        return folder
+
+    def _close(self, folder: OpenFolder) -> None:
+        unseen = [
+            known for known in folder.known.values() if known.id not in folder.seen and known.status is not ItemStatus.DELETING
+        ]
+        if self._is_unlisted(folder):
+            folder.is_kept |= bool(unseen)
+        else:
+            self.gone += [known.id for known in unseen]
+        if folder.above is None:
+            return
+        if folder.is_kept:
+            folder.above.is_kept = True
+        elif folder.id is not None and not folder._is_deleted:
+            self.gone.append(folder.id)
+
+    def _is_unlisted(self, folder: OpenFolder) -> bool:
+        step: OpenFolder | None = folder
+        while step is not None:
+            if step.is_unlisted:
+                return True
+            step = step.above
+        return False
