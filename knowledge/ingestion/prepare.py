@@ -31,7 +31,7 @@ from knowledge.model.ids import ItemId, new_item_id
 from knowledge.model.jobs import JobSpec
 from knowledge.model.status import ACTIVE, ItemStatus
 from knowledge.model.views import Item
-from knowledge.pipeline.sources.children import Broken, Child, Entry, Folder, Left, Skipped
+from knowledge.pipeline.sources.children import Broken, Child, Entry, Folder, Left, Skipped, SkipReason
 from knowledge.runtime import Runtime
 
 BATCH: Final = 64  #: files a commit; few enough that others get the lock in between
