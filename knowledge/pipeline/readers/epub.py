@@ -17,7 +17,7 @@ from knowledge.model.quality import Facts
 from knowledge.model.status import Notice
 from knowledge.pipeline.readers.budget import Zip, opened_zip
 from knowledge.pipeline.readers.decoding import clean, decode
-from knowledge.pipeline.readers.html import declared_charset, to_markdown
+from knowledge.pipeline.readers.html import as_seen, declared_charset, to_markdown
 from knowledge.pipeline.readers.inside import ends_outer
 from knowledge.pipeline.readers.media_type import EPUB
 from knowledge.pipeline.readers.port import Finding
@@ -77,7 +77,7 @@ def _read(archive: Zip, name: str) -> tuple[str, set[Notice]]:
     data = archive.read(name)
     decoded = decode(data, declared=declared_charset(data))
     text, is_whole = to_markdown(clean(decoded.text))
-    return text, set(decoded.notices) | (set() if is_whole else {Notice.PARTIAL_TEXT})
+    return as_seen(text), set(decoded.notices) | (set() if is_whole else {Notice.PARTIAL_TEXT})
 
 
 def _title(book: _Book, page: str, text: str) -> str:

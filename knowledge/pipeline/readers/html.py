@@ -26,6 +26,12 @@ _ATTRIBUTES: Final = r"""(?>[^<>"']+|"[^"]{0,65536}"|'[^']{0,65536}'){0,64}"""
 _LINK: Final = re.compile(rf"<a\s{_ATTRIBUTES}>", re.I)
 _IMAGE: Final = re.compile(rf"<img\s({_ATTRIBUTES})>", re.I)
 _ALT: Final = re.compile(r"""\balt\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>]+))""", re.I)
+_CAPTION: Final = re.compile(rf"<(/?)(?:figcaption|summary)\b(?:\s{_ATTRIBUTES})?>", re.I)
+#: Their marks would stand in the middle of sentences, where a phrase is then not found.
+_STRESS: Final = ("b", "strong", "em", "i", "u", "s", "strike", "del", "ins", "mark", "code")
+#: What the converter escapes so that no list begins there, though a list would look the same.
+_NUMBER: Final = re.compile(r"^(\s*(?:[-*+] )?\d{1,9})\\([.)])(?=\s)|^(\s*)\\([-+])(?=\s)")
+_FENCE: Final = re.compile(r"\s*(```+|~~~+)")
 _MARKUP: Final = re.compile(rf"<!--|<[!?][^>]{{0,2000}}>|<(/?)([a-z][a-z0-9:-]{{0,40}})(?:\s{_ATTRIBUTES}|/)?>", re.I)
 #: What nobody sees, by the name that opens it, with what ends it.
 _UNSEEN: Final = {"!--": re.compile("-->")} | {
@@ -56,7 +62,7 @@ class HtmlReader:
         text, is_whole = to_markdown(decoded.text)
         if not is_whole:
             yield Notice.PARTIAL_TEXT
-        yield Document(text)
+        yield Document(as_seen(text))
 
 
 def to_markdown(page: str, *, title_known_as: str = "") -> tuple[str, bool]:
@@ -73,10 +79,13 @@ def to_markdown(page: str, *, title_known_as: str = "") -> tuple[str, bool]:
         compact_tables=True,
         skip_images=True,
         hidden_content="reachable",
+        expand_abbreviations=False,
+        include_blockquote_citations=False,
+        strip_tags=list(_STRESS),
         max_depth=MAX_DEPTH,
         preprocessing=PreprocessingOptions(enabled=False),
     )
-    plainer = _IMAGE.sub(_alternative, _LINK.sub("<a>", page))
+    plainer = _CAPTION.sub(r"<\1p>", _IMAGE.sub(_alternative, _LINK.sub("<a>", page)))
     result = convert(plainer, options)
     is_too_deep = any(warning.kind == WarningKind.DEPTH_LIMIT_EXCEEDED for warning in result.warnings)
     body = words(plainer) if is_too_deep else result.content or ""
@@ -84,6 +93,18 @@ def to_markdown(page: str, *, title_known_as: str = "") -> tuple[str, bool]:
     if title and title.casefold() not in (title_known_as + body[:2000]).casefold():
         body = f"# {title}\n\n{body}"
     return body, is_too_deep or not result.warnings
+
+
+def as_seen(markdown: str) -> str:
+    """Markdown without the backslashes before dots and dashes at the beginnings of lines, so that `1. May` is found."""
+    lines = markdown.split("\n")
+    is_code = False
+    for place, line in enumerate(lines):
+        if _FENCE.match(line):
+            is_code = not is_code
+        elif not is_code and "\\" in line:
+            lines[place] = _NUMBER.sub(r"\1\2\3\4", line)
+    return "\n".join(lines)
 
 
 def words(page: str) -> str:

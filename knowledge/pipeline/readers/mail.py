@@ -19,7 +19,7 @@ from knowledge.errors import CorruptSource, SourceFault
 from knowledge.model.documents import Document, SourceFile
 from knowledge.model.status import Notice
 from knowledge.pipeline.readers.decoding import clean, decode, looks_like_text
-from knowledge.pipeline.readers.html import to_markdown
+from knowledge.pipeline.readers.html import as_seen, to_markdown
 from knowledge.pipeline.readers.inside import ends_outer, placed, read_inside
 from knowledge.pipeline.readers.media_type import MAIL, MAILBOX, SNIFF_BYTES
 from knowledge.pipeline.readers.port import Finding
@@ -153,7 +153,7 @@ class _Body:
             self._plain.append(text)
             return
         markdown, is_whole = to_markdown(text, title_known_as=self._subject)
-        self._rich.append(markdown)
+        self._rich.append(as_seen(markdown))
         if not is_whole:
             self.notices.add(Notice.PARTIAL_TEXT)
 

@@ -13,7 +13,7 @@ from knowledge.errors import CorruptSource, SourceFault
 from knowledge.model.documents import Document, SourceFile
 from knowledge.model.status import Notice
 from knowledge.pipeline.readers.decoding import clean, decode
-from knowledge.pipeline.readers.html import declared_charset, to_markdown
+from knowledge.pipeline.readers.html import as_seen, declared_charset, to_markdown
 from knowledge.pipeline.readers.inside import ends_outer, placed, read_inside
 from knowledge.pipeline.readers.media_type import OUTLOOK
 from knowledge.pipeline.readers.port import Finding
@@ -175,7 +175,7 @@ def _body(mail: _Mail, subject: str) -> str:
         if not is_whole:
             mail.notices.add(Notice.PARTIAL_TEXT)
         if text.strip():
-            return text.strip()
+            return as_seen(text).strip()
     if plain := mail.text(_BODY).strip():
         return plain
     packed = mail.binary(_RTF)
