@@ -28,6 +28,7 @@ from knowledge.model.results import (
     AddReceipt,
     BasePage,
     Chunk,
+    Coverage,
     DeleteReceipt,
     Group,
     ItemPage,
@@ -219,6 +220,9 @@ class KnowledgeClient:
 
     def status_counts(self, base_id: BaseId, root_ids: Sequence[ItemId] | None = None) -> StatusCounts:
         return self._call("status_counts", StatusCounts, base_id=base_id, root_ids=root_ids and list(root_ids))
+
+    def coverage(self, base_id: BaseId) -> Coverage:
+        return self._call("coverage", Coverage, base_id=base_id)
 
     def failures(self, base_id: BaseId, root_ids: Sequence[ItemId] | None = None, *, limit: int = 100) -> Sequence[Item]:
         return self._call("failures", list[Item], base_id=base_id, root_ids=root_ids and list(root_ids), limit=limit)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from knowledge.bases import bundle, create, enable, patch, restore
 from knowledge.bases import delete as delete_base_flow
-from knowledge.catalog import bases, groups, items, jobs, spend, tree, workers
+from knowledge.catalog import bases, coverage, groups, items, jobs, spend, tree, workers
 from knowledge.ingestion import add, delete, intervene, reindex
 from knowledge.model.ids import BaseId, ItemId, JobId
 from knowledge.model.inputs import BaseInput, BasePatch, BaseQuery, ItemInput, Strategy
@@ -17,6 +17,7 @@ from knowledge.model.results import (
     AddReceipt,
     BasePage,
     Chunk,
+    Coverage,
     DeleteReceipt,
     Group,
     ItemPage,
@@ -167,6 +168,11 @@ class KnowledgeService:
         """Counts over these subtrees, or over the whole base (then without `deleting` rows)."""
         with self.rt.db.read() as tx:
             return tree.status_counts(tx, base_id, root_ids)
+
+    def coverage(self, base_id: BaseId) -> Coverage:
+        """How much of what a base holds can be searched."""
+        with self.rt.db.read() as tx:
+            return coverage.coverage(tx, base_id)
 
     def failures(self, base_id: BaseId, root_ids: Sequence[ItemId] | None = None, *, limit: int = 100) -> Sequence[Item]:
         """Failed leaves, and containers that failed for a reason of their own, oldest first."""

@@ -83,6 +83,20 @@ class StatusCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class Coverage:
+    """How many leaves of a base have text that can be found; containers count nowhere.
+
+    What is indexed again, or could not be, counts with the text that it had: that text is still found.
+    """
+
+    items: int
+    with_text: int
+    partial: int  #: of those with text: some of their pages or parts gave none
+    without_text: int  #: read, and empty
+    failed: int  #: could not be read and never were
+
+
+@dataclass(frozen=True, slots=True)
 class ItemPage:
     items: Sequence[Item]
     total: int

@@ -23,6 +23,7 @@ OPERATIONS: Final = frozenset(
         "base",
         "cancel_job",
         "chunks",
+        "coverage",
         "create_base",
         "create_group",
         "delete_base",

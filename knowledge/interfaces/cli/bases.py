@@ -13,7 +13,8 @@ from knowledge.interfaces.cli.groups import group_id
 from knowledge.interfaces.cli.options import BaseName, Debug, Json, Yes, checked, example, given, text
 from knowledge.interfaces.cli.output import Output, clock, counted
 from knowledge.interfaces.cli.progress import describe
-from knowledge.interfaces.cli.shapes import base_object, base_page_object, counts_object
+from knowledge.interfaces.cli.quality import coverage
+from knowledge.interfaces.cli.shapes import base_object, base_page_object, counts_object, coverage_object
 from knowledge.model.inputs import BaseInput, BaseQuery
 from knowledge.model.views import Base
 
@@ -149,10 +150,11 @@ def show(base_name: BaseName, json: Json = False, debug: Debug = False) -> ExitC
     """Show one base and how far its items are."""
     with opened_service() as service:
         base = service.base(base_name)
-        counts = service.status_counts(base.id)
+        counts, covered = service.status_counts(base.id), service.coverage(base.id)
 
-    wire = base_object(base) | {"counts": counts_object(counts)}
-    Output(as_json=json).answer(wire, lambda out: out.record(_record(base) | {"documents": describe(counts) or "none"}))
+    wire = base_object(base) | {"counts": counts_object(counts), "coverage": coverage_object(covered)}
+    state = {"documents": describe(counts) or "none", "text": coverage(covered) if covered.items else None}
+    Output(as_json=json).answer(wire, lambda out: out.record(_record(base) | state))
     return ExitCode.OK
 
 

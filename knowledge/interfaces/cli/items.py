@@ -28,6 +28,7 @@ from knowledge.interfaces.cli.options import (
 from knowledge.interfaces.cli.output import Output, clock, counted, detail
 from knowledge.interfaces.cli.printable import printable
 from knowledge.interfaces.cli.progress import describe, shown
+from knowledge.interfaces.cli.quality import pages, record
 from knowledge.interfaces.cli.shapes import conflict_object, counts_object, item_object, item_page_object, waited_object
 from knowledge.interfaces.cli.wait import Outcome, Waited, missing_hands, until_settled
 from knowledge.model.ids import ItemId, JobId
@@ -387,12 +388,13 @@ def _print_items(out: Output, items: Sequence[Item]) -> None:
             item.type.value,
             f"{item.status.value} ({item.error})" if item.error else item.status.value,
             "" if item.chunk_count is None else str(item.chunk_count),
+            pages(item.quality),
             ", ".join(item.notices),
             item.concept_id or item.relative_path or item.title,  # last: a long one widens no other column
         )
         for item in items
     ]
-    out.table(("ID", "TYPE", "STATUS", "CHUNKS", "NOTICES", "NAME"), rows)
+    out.table(("ID", "TYPE", "STATUS", "CHUNKS", "TEXT", "NOTICES", "NAME"), rows)
 
 
 def _left_out(item: Item) -> str | None:
@@ -460,6 +462,7 @@ def _record(item: Item) -> dict[str, str | None]:
         "status": item.status.value,
         "error": f"{item.error}{f' ({what})' if what else ''}" if item.error else None,
         "chunks": None if item.chunk_count is None else str(item.chunk_count),
+        **record(item.quality),
         "notices": ", ".join(item.notices),
         "left out": _left_out(item),
         "created": clock(item.created_at),

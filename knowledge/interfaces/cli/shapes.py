@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         BasePage,
         Chunk,
         Conflict,
+        Coverage,
         Group,
         ItemPage,
         JobPage,
@@ -224,6 +225,16 @@ def counts_object(counts: "StatusCounts") -> JsonObject:
         "leaves": {status.value: number for status, number in counts.leaves.items() if number},
         "containers": {status.value: number for status, number in counts.containers.items() if number},
         "work_done": round(counts.work_done, 4),
+    }
+
+
+def coverage_object(coverage: "Coverage") -> JsonObject:
+    return {
+        "items": coverage.items,
+        "with_text": coverage.with_text,
+        "partial": coverage.partial,
+        "without_text": coverage.without_text,
+        "failed": coverage.failed,
     }
 
 

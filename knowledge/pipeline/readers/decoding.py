@@ -164,7 +164,16 @@ def _is_damaged_utf8(data: bytes) -> bool:
     text = data.decode("utf-8", errors="replace")
     invalid = text.count("\ufffd")
     valid = sum(1 for character in text[: SAMPLE_BYTES * 4] if character > "\x7f") - invalid
-    return valid >= 4 * invalid
+    return valid >= 4 * invalid or (valid > 0 and _is_cut(data))
+
+
+def _is_cut(data: bytes) -> bool:
+    """Whether the last character alone is wrong, because not all of it is there."""
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return error.reason == "unexpected end of data"
+    return False
 
 
 def _detected(data: bytes) -> str | None:

@@ -1,5 +1,6 @@
 """What comes out of one file, gathered: clean texts, notices, and the counts of its quality record."""
 
+import re
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
@@ -8,8 +9,10 @@ from knowledge.model.documents import Document, ReadResult
 from knowledge.model.quality import Facts, Quality
 from knowledge.model.status import Notice
 from knowledge.pipeline.readers.decoding import clean
+from knowledge.pipeline.readers.language import language
 from knowledge.pipeline.readers.port import Finding
 
+_LANGUAGE: Final = re.compile(r"([A-Za-z]{2})(?:$|[-_])")  #: a code of two letters, perhaps with a region
 _FACTS: Final = tuple(field.name for field in fields(Facts))
 
 
@@ -51,12 +54,19 @@ class Reading:
         else:
             if finding.page is not None:
                 self._pages.add(finding.page)
-            text = clean(finding.text).strip("\n")
-            if text and not text.isspace():
-                self._characters += len(text)
-                if self._characters > self._budget.characters:
-                    raise exceeded("characters", self._characters, self._budget.characters)
-                self._documents.append(replace(finding, text=text))
+            self.keep(replace(finding, text=clean(finding.text).strip("\n")))
+
+    def keep(self, document: Document) -> None:
+        """A document whose text is clean already.
+
+        Raises:
+            ReaderBudgetExceeded: the text is longer than it may be.
+        """
+        if document.text and not document.text.isspace():
+            self._characters += len(document.text)
+            if self._characters > self._budget.characters:
+                raise exceeded("characters", self._characters, self._budget.characters)
+            self._documents.append(document)
 
     def result(self) -> ReadResult:
         notices = self._notices
@@ -80,10 +90,14 @@ class Reading:
             media_type=self._began.media_type,
             reader=self._began.reader,
             charset=facts.charset,
-            language=facts.language and facts.language.split("-")[0].lower(),
+            language=self._declared_language() or language(document.text for document in self._documents),
             converter=facts.converter,
             pages=pages,
             pages_with_text=with_text,
             characters=self._characters,
             replaced_characters=sum(document.text.count("\ufffd") for document in self._documents),
         )
+
+    def _declared_language(self) -> str | None:
+        found = _LANGUAGE.match(self._facts.language or "")
+        return found.group(1).lower() if found else None

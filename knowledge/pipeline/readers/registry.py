@@ -103,8 +103,11 @@ class ReaderRegistry:
             self._process.read(source_path, name, reading.take, checkpoint)
         return reading.result()
 
-    def events(self, source_path: Path, name: str) -> Iterator[Began | Finding]:
+    def events(self, source_path: Path, name: str, meter: Meter | None = None) -> Iterator[Began | Finding]:
         """What reading a file gives, as it comes: what the file is, then all that its reader finds.
+
+        Args:
+            meter: of the file that this one is a part of; they share its budget.
 
         Raises:
             SourceFault
@@ -112,7 +115,7 @@ class ReaderRegistry:
         details: dict[str, str] = {"name": clean(name)}
         with_details = _Boundary(details)
         media_type = details["media_type"] = with_details(lambda: detect(source_path, name))
-        source = SourceFile(path=source_path, name=name, media_type=media_type, budget=Meter(self._budget))
+        source = SourceFile(path=source_path, name=name, media_type=media_type, budget=meter or Meter(self._budget))
         reader = with_details(lambda: self._best(source))
         details["reader"] = reader.name
         yield Began(media_type, reader.name)
@@ -140,9 +143,10 @@ class ReaderRegistry:
 
     def read_snapshot(self, source_path: Path) -> ReadResult:
         """The body of a snapshot that we wrote, as one document, without its frontmatter and otherwise unchanged."""
-        text = clean(strip(source_path.read_bytes().decode()))
-        documents = [Document(text=text)] if text.strip() else []
-        return ReadResult(documents=documents, media_type="text/markdown", reader="snapshot")
+        reading = Reading(self._budget)
+        reading.take(Began(MARKDOWN, "snapshot"))
+        reading.keep(Document(text=clean(strip(source_path.read_bytes().decode()))))
+        return reading.result()
 
     def accepts(self, name: str, path: Path) -> SkipReason | None:
         """Why a directory import leaves this file out; None to take it.

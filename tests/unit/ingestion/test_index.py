@@ -16,6 +16,7 @@ from knowledge.model.jobs import JobStatus
 from knowledge.model.status import ItemStatus
 from knowledge.pipeline.vectorstore.sqlite.store import SqliteIndexStore
 from tests.house import DIMENSIONS
+from tests.unit.pipeline.readers.made import pdf
 
 COMPLETED, FAILED, EMBEDDING = ItemStatus.COMPLETED, ItemStatus.FAILED, ItemStatus.EMBEDDING
 
@@ -439,3 +440,32 @@ def test_lexical_bases_never_ask_an_embedder(paid, paid_server):
 
     assert (0, []) == (paid_server.requests(), spends(paid))
     assert item.id == paid.service.search(base.id, "keeper").hits[0].item_id
+
+
+def test_quality_of_a_reading_is_kept_with_its_item(house, tmp_path):
+    """What the reader found is there for people: pages with and without text, charset, what was lost."""
+    base = house.base()
+    (tmp_path / "two.pdf").write_bytes(pdf("The lamp", b""))
+    (tmp_path / "old.txt").write_bytes("Straße am Hafen, grün gestrichen".encode("cp1252"))
+    (tmp_path / "cut.txt").write_bytes("Straße am Hafen, grün gestrichen und schön".encode() + b"\xc3")
+
+    paged, old, cut = house.add(base, *(tmp_path / name for name in ("two.pdf", "old.txt", "cut.txt")))
+    house.work()
+
+    quality = house.item(paged).quality
+    assert ("application/pdf", "pdf", 2, 1, 8) == (
+        quality.media_type, quality.reader, quality.pages, quality.pages_with_text, quality.characters,
+    )  # fmt: skip
+    assert ("cp1252", 0) == (house.item(old).quality.charset, house.item(old).quality.replaced_characters)
+    assert ("utf-8", 1) == (house.item(cut).quality.charset, house.item(cut).quality.replaced_characters)
+
+
+def test_quality_of_a_note(house):
+    """It is read like everything else."""
+    (note,) = house.notes(house.base(), "The lamp and the boat are for the keeper of the tower.")
+    house.work()
+
+    quality = house.item(note).quality
+    assert ("text/markdown", "snapshot", "en", 54) == (
+        quality.media_type, quality.reader, quality.language, quality.characters,
+    )  # fmt: skip

@@ -100,6 +100,7 @@ def test_items_and_jobs_travel(near, house, inbox):
     house.work()
     assert {ItemStatus.COMPLETED: 2} == near.wait(added).counts.leaves
     assert near.status_counts(base.id) == house.service.status_counts(base.id)
+    assert near.coverage(base.id) == house.service.coverage(base.id)
     assert near.list_items(base.id, group_id=folder.id) == house.service.list_items(base.id, group_id=folder.id)
     assert near.search(base.id, "clockwork") == house.service.search(base.id, "clockwork")
     assert ["The lamp was changed."] == [chunk.content for chunk in near.chunks(base.id, file.id)]
