@@ -11,12 +11,14 @@ from tests.contracts.reader_contract import ReaderContract
 class TestCsvReader(ReaderContract):
     reader = CsvReader
     samples: ClassVar = {
-        "comma.csv": (b'name,city\r\n"Smith, J.",Rome\r\n', ("name, city", "Smith, J., Rome")),
-        "semicolon.csv": ("Name;Größe\nÖl;1,5\n".encode(), ("Name, Größe", "Öl, 1,5")),
-        "marked.csv": ("Spalte,b\n1,2\n".encode("utf-8-sig"), ("Spalte, b\n1, 2",)),
-        "wide.tsv": ("eins\tzwei\n3\t4\n".encode("utf-16"), ("eins, zwei\n3, 4",)),
-        "ragged.csv": (b"a,b,c\n1\n1,2,3,4\n", ("a, b, c\n1\n1, 2, 3, 4",)),
-        "lines.csv": (b'a,"two\nlines"\nb,c\n', ("two\nlines",)),
+        "comma.csv": (b'name,city\r\n"Smith, J.",Rome\r\n', ("| name | city |\n| --- | --- |\n| Smith, J. | Rome |",)),
+        "semicolon.csv": ("Name;Größe\nÖl;1,5\n".encode(), ("| Name | Größe |", "| Öl | 1,5 |")),
+        "declared.csv": (b"sep=|\r\na|b\r\n1|2\r\n", ("| a | b |", "| 1 | 2 |")),
+        "marked.csv": ("Spalte,b\n1,2\n".encode("utf-8-sig"), ("| Spalte | b |", "| 1 | 2 |")),
+        "wide.tsv": ("eins\tzwei\n3\t4\n".encode("utf-16"), ("| eins | zwei |", "| 3 | 4 |")),
+        "ragged.csv": (b"a,b,c\n1\n1,2,3,4\n", ("| a | b | c |  |", "| 1 |  |  |  |", "| 1 | 2 | 3 | 4 |")),
+        "lines.csv": (b'a,"two\nlines"\nb,c\n', ("two lines",)),
+        "list.csv": (b"plums\npears\n", ("plums\npears",)),
         "late.csv": (("x" * 4096 + ",café\n").encode(), ("café",)),
     }
 
@@ -27,7 +29,7 @@ def test_first_column_has_no_mark(tmp_path):
 
     (tmp_path / "a.csv").write_bytes("id,x\n1,2\n".encode("utf-8-sig"))
 
-    assert ReaderRegistry([CsvReader()]).read(tmp_path / "a.csv", "a.csv", lambda: None).documents[0].text.startswith("id,")
+    assert ReaderRegistry([CsvReader()]).read(tmp_path / "a.csv", "a.csv", lambda: None).documents[0].text.startswith("| id |")
 
 
 @pytest.mark.parametrize(
@@ -58,3 +60,22 @@ def test_huge_cell_is_read(tmp_path):
     (tmp_path / "a.csv").write_text("a," + "x" * 300_000 + "\n")
 
     assert 300_003 == len(ReaderRegistry([CsvReader()]).read(tmp_path / "a.csv", "a.csv", lambda: None).documents[0].text)
+
+
+def test_every_block_of_a_long_table_has_its_head(tmp_path):
+    """A passage from the middle says what its columns are, and where it stands."""
+    from knowledge.pipeline.readers.registry import ReaderRegistry
+
+    (tmp_path / "a.csv").write_text("id,name\n" + "".join(f"{number},name {number}\n" for number in range(2, 1_002)))
+
+    documents = ReaderRegistry([CsvReader()]).read(tmp_path / "a.csv", "a.csv", lambda: None).documents
+    records = [line for document in documents for line in document.text.split("\n")[2:]]
+
+    assert len(documents) > 2
+    assert {"| id | name |"} == {document.text.split("\n")[0] for document in documents}
+    assert [f"| {number} | name {number} |" for number in range(2, 1_002)] == records
+    assert all(document.locator == f"rows {_numbers(document)[0]}-{_numbers(document)[-1]}" for document in documents)
+
+
+def _numbers(document):
+    return [line.split(" | ")[0][2:] for line in document.text.split("\n")[2:]]

@@ -21,7 +21,7 @@ class TestHtmlReader(ReaderContract):
     samples: ClassVar = {
         "page.html": (
             PAGE.encode(),
-            ("# The & Page", "# Größe", "**bold**", "a link", "- one", "| k | v |", "if a < b:", "a tower"),
+            ("# The & Page", "# Größe", "bold", "a link", "- one", "| k | v |", "if a < b:", "a tower"),
         ),
         "named.txt": (b"<html><body><p>bytes decide</p></body></html>", ("bytes decide",)),
         "saved.doc": (b"<html><body><p>saved as Word</p></body></html>", ("saved as Word",)),

@@ -161,7 +161,7 @@ def test_reader_that_cannot_be_loaded_is_named(monkeypatch):
         ("rich", b"{\\rtf1 words}", SkipReason.UNSUPPORTED),
         ("id_rsa", b"-----BEGIN OPENSSH PRIVATE KEY-----\nwords", SkipReason.UNSUPPORTED),
         ("server.key", b"words", SkipReason.UNSUPPORTED),
-        ("picture.svg", b"<svg>", SkipReason.UNSUPPORTED),
+        ("picture.svg", b"<svg>", None),
         ("app.js.map", b"{}", SkipReason.UNSUPPORTED),
     ],
 )
