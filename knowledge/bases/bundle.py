@@ -35,7 +35,7 @@ from knowledge.model.documents import Vector
 from knowledge.model.ids import ItemId, new_item_id
 from knowledge.model.inputs import MAX_NOTE_CHARACTERS, BaseInput, NonBlank
 from knowledge.model.jobs import JobSpec
-from knowledge.model.status import ItemStatus, ItemType
+from knowledge.model.status import CONTAINERS, ItemStatus, ItemType
 from knowledge.model.views import Base
 from knowledge.pipeline.sources.directory import shown
 from knowledge.runtime import Runtime
@@ -71,7 +71,7 @@ class BundleItem(BaseModel):
 
     id: str
     group_id: str | None = None
-    type: Literal["file", "note", "directory"]
+    type: Literal["file", "note", "directory", "archive"]
     source: NonBlank
     relative_path: str
     data: dict[str, object] = Field(default_factory=dict)
@@ -108,7 +108,7 @@ class Bundle(BaseModel):
                 raise ValueError(f"item {item.id}: another one has its path")
             seen.add(item.id)
             taken.add(folded(item.relative_path))
-            if item.type == "directory":
+            if item.type in CONTAINERS:
                 containers[item.id] = item.relative_path
         return self
 
@@ -183,22 +183,22 @@ def _fill(rt: Runtime, made: Base, bundle: Bundle, archive: zipfile.ZipFile, err
     staged: dict[str, Staged] = {}
     try:
         for item in bundle.items:
-            if item.type != "directory":
+            if item.type not in CONTAINERS:
                 staged[item.relative_path] = _unpacked(rt, made, archive, item.relative_path)
         with rt.locks.base(made.id), placing(rt, made.id) as placed, rt.db.write(durable=True) as tx:
             bases.require_runnable(tx, made.id)
             items.insert(tx, made.id, [_row(item, ids, error) for item in bundle.items])
             for item in bundle.items:
                 if item.group_id is None:
-                    paths.reserve(tx, made.id, ids[item.id], item.relative_path, directory=item.type == "directory")
+                    paths.reserve(tx, made.id, ids[item.id], item.relative_path, directory=item.type in CONTAINERS)
             for path, bytes_ in staged.items():
                 placed.append(path)
                 rt.files.publish(bytes_, path)
             rt.files.sync(made.id, placed)
             if error is None:
-                leaves = [ids[item.id] for item in bundle.items if item.type != "directory"]
+                leaves = [ids[item.id] for item in bundle.items if item.type not in CONTAINERS]
                 jobs.enqueue_all(tx, [JobSpec.index_documents(made.id, item_id) for item_id in leaves], shard=made.shard)
-                containers = [ids[item.id] for item in reversed(bundle.items) if item.type == "directory"]
+                containers = [ids[item.id] for item in reversed(bundle.items) if item.type in CONTAINERS]
                 status.reconcile(tx, made.id, containers)  # a folder without a file has no job that would
             else:
                 bases.fail(tx, made.id, error, embedder=bundle.base.embedder, dimensions=bundle.dimensions)
@@ -216,7 +216,7 @@ def _row(item: BundleItem, ids: Mapping[str, ItemId], error: str | None) -> item
         group_id=ids[item.group_id] if item.group_id else None,
         relative_path=item.relative_path,
         data=item.data,
-        expanded_at=utc_now() if kind is ItemType.DIRECTORY else None,
+        expanded_at=utc_now() if kind in CONTAINERS else None,
     )
 
 

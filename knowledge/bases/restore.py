@@ -2,6 +2,7 @@
 
 import logging
 from contextlib import ExitStack
+from typing import Final
 
 from knowledge.bases.create import create_base
 from knowledge.bases.delete import delete_base
@@ -9,6 +10,7 @@ from knowledge.catalog import bases, items
 from knowledge.errors import InvalidInput, InvalidOperation, KnowledgeError, SourceMissing
 from knowledge.ingestion import origin
 from knowledge.ingestion.add import admit
+from knowledge.ingestion.expansion import EXCLUDE, INCLUDE
 from knowledge.ingestion.incoming import Incoming
 from knowledge.ingestion.reindex import probe
 from knowledge.model.ids import BaseId
@@ -16,10 +18,13 @@ from knowledge.model.inputs import BaseInput
 from knowledge.model.results import RestoreReceipt
 from knowledge.model.status import ItemType
 from knowledge.model.views import Base, Item
+from knowledge.pipeline.sources.children import PATH_BYTES_KEY
 from knowledge.pipeline.sources.probe import Probe
 from knowledge.runtime import Runtime
 
 log = logging.getLogger(__name__)
+
+_KEPT: Final = frozenset({PATH_BYTES_KEY, INCLUDE, EXCLUDE})  #: of a container's data: what it is read again by
 
 
 def restore_base(rt: Runtime, base_id: BaseId, name: str, embedder: str | None) -> RestoreReceipt:
@@ -71,17 +76,17 @@ def _settings(source: Base, name: str, embedder: str | None) -> BaseInput:
 def _incoming(rt: Runtime, root: Item, files: ExitStack) -> Incoming | None:
     """The root as an input of the new base; None if its source is gone."""
     match root.type:
-        case ItemType.DIRECTORY:
-            name, data = root.title, origin.data_of(origin.path_of(root))
+        case ItemType.DIRECTORY | ItemType.ARCHIVE:
+            data = {key: kept for key, kept in root.data.items() if key in _KEPT}
             is_gone = probe(root) is Probe.MISSING
-            return None if is_gone else Incoming(root.type, root.source, name, data=data)
+            return None if is_gone else Incoming(root.type, root.source, root.stored_name, data=data)
         case ItemType.FILE if root.relative_path:
             try:
                 stored = files.enter_context(rt.files.local(root.base_id, root.relative_path))
             except SourceMissing:
                 return None
             data = origin.data_of(origin.path_of(root))
-            return Incoming(root.type, root.source, root.title, bytes_at=stored, data=data)
+            return Incoming(root.type, root.source, root.stored_name, bytes_at=stored, data=data)
         case ItemType.NOTE:
             return Incoming.note(root.source, str(root.data.get("content", "")))
         case _:

@@ -18,7 +18,7 @@ from knowledge.model.ids import BaseId, ItemId, new_item_id
 from knowledge.model.inputs import ItemInput, Strategy
 from knowledge.model.jobs import JobSpec
 from knowledge.model.results import AddReceipt, Conflict
-from knowledge.model.status import ItemType
+from knowledge.model.status import CONTAINERS
 from knowledge.runtime import Runtime
 
 
@@ -133,14 +133,14 @@ def _row(item_id: ItemId, one: Incoming) -> items.NewItem:
 
 
 def _job(base_id: BaseId, item_id: ItemId, one: Incoming) -> JobSpec:
-    if one.type is ItemType.DIRECTORY:
+    if one.type in CONTAINERS:
         return JobSpec.prepare_root(base_id, item_id)
     return JobSpec.index_documents(base_id, item_id)
 
 
 def _free_path(rt: Runtime, tx: Tx, base_id: BaseId, item_id: ItemId, one: Incoming) -> str:
     """A reserved name that the disk does not hold either; a leftover of a crash is stepped over, the sweep removes it."""
-    path = paths.reserve(tx, base_id, item_id, one.name, directory=one.type is ItemType.DIRECTORY)
+    path = paths.reserve(tx, base_id, item_id, one.name, directory=one.type in CONTAINERS)
     while rt.files.exists(base_id, path):
-        path = paths.reserve(tx, base_id, item_id, one.name, directory=one.type is ItemType.DIRECTORY)
+        path = paths.reserve(tx, base_id, item_id, one.name, directory=one.type in CONTAINERS)
     return path

@@ -7,11 +7,14 @@ from pathlib import Path, PurePosixPath
 from knowledge.db.columns import utc_now
 from knowledge.errors import InvalidInput, PathNotFound, PathUnreadable, SourceFault
 from knowledge.ingestion import origin
+from knowledge.ingestion.expansion import EXCLUDE, INCLUDE
 from knowledge.model.inputs import DirectoryInput, FileInput, ItemInput, NoteInput
 from knowledge.model.names import folded, numbered, safe_name
-from knowledge.model.status import ItemStatus, ItemType
+from knowledge.model.status import CONTAINERS, ItemStatus, ItemType
 from knowledge.pipeline.sources import note
+from knowledge.pipeline.sources.archive import is_archive
 from knowledge.pipeline.sources.directory import shown
+from knowledge.pipeline.sources.ignore import require_patterns
 from knowledge.runtime import Runtime
 
 
@@ -31,11 +34,15 @@ class Incoming:
         match one:
             case FileInput():
                 path = one.path.absolute()
-                name = safe_name(path.name)
-                return cls(ItemType.FILE, shown(str(path)), name, bytes_at=path, data=origin.data_of(path))
+                name, data = safe_name(path.name), origin.data_of(path)
+                if is_archive(path, name):  # like a folder, it is read when its turn comes
+                    return cls(ItemType.ARCHIVE, shown(str(path)), name, data=data)
+                return cls(ItemType.FILE, shown(str(path)), name, bytes_at=path, data=data)
             case DirectoryInput():
                 path = one.path.absolute()
-                return cls(ItemType.DIRECTORY, shown(str(path)), directory_name(str(path)), data=origin.data_of(path))
+                data = origin.data_of(path)
+                data |= {key: list(kept) for key, kept in ((INCLUDE, one.include), (EXCLUDE, one.exclude)) if kept}
+                return cls(ItemType.DIRECTORY, shown(str(path)), directory_name(str(path)), data=data)
             case NoteInput():
                 return cls.note(one.source, one.content)
 
@@ -52,7 +59,7 @@ class Incoming:
 
     @property
     def status(self) -> ItemStatus:
-        return ItemStatus.PREPARING if self.type is ItemType.DIRECTORY else ItemStatus.PROCESSING
+        return ItemStatus.PREPARING if self.type in CONTAINERS else ItemStatus.PROCESSING
 
 
 def directory_name(source: str) -> str:
@@ -67,6 +74,9 @@ def check(rt: Runtime, one: ItemInput) -> None:
     """
     if isinstance(one, NoteInput):
         return
+    if isinstance(one, DirectoryInput):
+        require_patterns(INCLUDE, one.include)
+        require_patterns(EXCLUDE, one.exclude)
     path = one.path.absolute()
     label = shown(str(path))
     try:

@@ -2,14 +2,18 @@
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Final
 
 from knowledge.catalog import bases, items, jobs, spend, status
-from knowledge.errors import NoTextExtracted
+from knowledge.errors import NoTextExtracted, UnsupportedSource
+from knowledge.ingestion import convert
+from knowledge.ingestion.convert import Needed
 from knowledge.ingestion.run import PutBack, Run
 from knowledge.model.documents import Chunking, EmbeddingUse, Material, ReadResult, Vector
 from knowledge.model.quality import Quality
 from knowledge.model.status import ItemStatus, ItemType, Notice
 from knowledge.model.views import Base, Item
+from knowledge.pipeline.conversion import artefact
 from knowledge.pipeline.indexing import chunker
 from knowledge.pipeline.indexing.chunker import Chunks
 from knowledge.pipeline.indexing.embedder import Embedder, MeasuresInput
@@ -17,13 +21,19 @@ from knowledge.pipeline.indexing.embedding import embed_missing
 from knowledge.pipeline.vectorstore.port import IndexStore
 from knowledge.runtime import Runtime
 
+_LACKING: Final = frozenset({Notice.NO_TEXT_EXTRACTED, Notice.PARTIAL_TEXT})
+
 
 def run(rt: Runtime, run: Run) -> None:
     item, base = _begin(rt, run)
     if item is None or base is None:
         return _nothing_to_do(rt, run)
     run.tell("reading")
-    read = _read(rt, run, item)
+    is_converted = bool(run.job.input.get("converted"))
+    read, needed = _read(rt, run, base, item, is_converted=is_converted)
+    if needed and (item.chunk_count is not None or read is None or not read.documents):
+        return _pass_on(rt, run, item, needed)  # what the index holds stays until there is more
+    assert read is not None
     embedder = rt.embedder(base)
     chunks = _cut(base, read, embedder)
     if not chunks.units and base.fail_on_empty:
@@ -35,9 +45,10 @@ def run(rt: Runtime, run: Run) -> None:
             status.begin(tx, item.id, ItemStatus.EMBEDDING)
     vectors = _embed(rt, run, base, item, chunks, embedder)
     run.tell("writing", chunks=len(chunks.units))
-    material = Material(item.id, item.concept_id or item.id, chunks.text, chunks.units, vectors)
+    path = item.concept_id if is_converted else item.relative_path
+    material = Material(item.id, path or item.id, chunks.text, chunks.units, vectors)
     notices = read.notices if chunks.units else read.notices | {Notice.NO_TEXT_EXTRACTED}
-    return _commit(rt, run, base, material, notices, read.quality)
+    return _commit(rt, run, base, material, notices, read.quality, needed)
 
 
 def _begin(rt: Runtime, run: Run) -> tuple[Item | None, Base | None]:
@@ -53,14 +64,38 @@ def _nothing_to_do(rt: Runtime, run: Run) -> None:
         jobs.finish(tx, run.job)
 
 
-def _read(rt: Runtime, run: Run, item: Item) -> ReadResult:
-    path = item.indexed_path or item.relative_path
+def _pass_on(rt: Runtime, run: Run, item: Item, needed: Needed) -> None:
+    """Have the file converted; an index job follows."""
+    with rt.db.write() as tx:
+        jobs.require_ours(tx, run.job)
+        convert.pass_on(tx, run.job, item.id, needed)
+        jobs.finish(tx, run.job)
+
+
+def _read(rt: Runtime, run: Run, base: Base, item: Item, *, is_converted: bool) -> tuple[ReadResult | None, Needed | None]:
+    """(its text, what must convert it to get more); no text where no reader knows the file."""
+    path = item.indexed_path if is_converted else item.relative_path
     assert path is not None  # a file has its copy since it was added, a note its snapshot
-    if item.type is ItemType.FILE:
-        with rt.files.local(item.base_id, path) as stored:
-            return rt.readers.read(stored, item.title, run.checkpoint)
     with rt.files.local(item.base_id, path) as stored:
-        return rt.readers.read_snapshot(stored)
+        if is_converted:
+            return artefact.read(stored), None
+        if item.type is not ItemType.FILE:
+            return rt.readers.read_snapshot(stored), None
+        try:
+            read = rt.readers.read(stored, item.title, run.checkpoint)
+        except UnsupportedSource as error:
+            return None, _only_by_conversion(rt, base, error)
+    chosen = rt.processors.choose(base.file_processor, read.media_type, lacks_text=bool(read.notices & _LACKING))
+    return read, Needed(chosen.name, read.media_type) if chosen else None
+
+
+def _only_by_conversion(rt: Runtime, base: Base, error: UnsupportedSource) -> Needed:
+    """What makes text of a file that no reader knows; else the error, with what could be installed."""
+    media_type = str(error.details.get("media_type", ""))
+    chosen = rt.processors.choose(base.file_processor, media_type, lacks_text=True)
+    if chosen is None:
+        raise UnsupportedSource(rt.processors.complaint(media_type) or str(error), **error.details) from error
+    return Needed(chosen.name, media_type)
 
 
 def _cut(base: Base, read: ReadResult, embedder: Embedder | None) -> Chunks:
@@ -95,9 +130,18 @@ def _embed(
     )
 
 
-def _commit(rt: Runtime, run: Run, base: Base, material: Material, notices: frozenset[Notice], quality: Quality) -> None:
+def _commit(
+    rt: Runtime,
+    run: Run,
+    base: Base,
+    material: Material,
+    notices: frozenset[Notice],
+    quality: Quality,
+    needed: Needed | None,
+) -> None:
     """Publish the result: the only part that holds the base lock for the index."""
     job = run.job
+    stale: str | None = None  #: Markdown of an earlier conversion, of a file that is now read itself
     with rt.locks.base(job.base_id):
         with rt.db.read() as tx:
             jobs.require_ours(tx, job)  # before the index: it has no transaction in common with the ledger
@@ -111,9 +155,16 @@ def _commit(rt: Runtime, run: Run, base: Base, material: Material, notices: froz
             index.rebuild_material(material)
         with rt.db.write() as tx:
             jobs.require_ours(tx, job)
-            if wanted is not None:  # else a delete won the race
+            if wanted is not None and needed is not None:
+                convert.pass_on(tx, job, wanted.id, needed)
+            elif wanted is not None:  # else a delete won the race
                 status.complete(tx, wanted, chunk_count=len(material.units), notices=notices, quality=quality)
+                stale = None if job.input.get("converted") else wanted.indexed_path
+                if stale is not None:
+                    convert.forget_result(tx, wanted)
             jobs.finish(tx, job)  # one commit: no completed item behind a running row
+        if stale is not None:
+            rt.files.remove(job.base_id, [stale])
 
 
 def _has_every_vector(index: IndexStore, material: Material) -> bool:

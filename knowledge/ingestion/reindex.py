@@ -10,16 +10,26 @@ from typing import Final
 from knowledge.catalog import bases, items, jobs, status, tree
 from knowledge.db.columns import utc_now
 from knowledge.db.engine import Tx
-from knowledge.errors import InvalidInput, ItemsUnfinished, PathNotFound, PathUnreadable, SourcesMissing, SourcesUnverifiable
+from knowledge.errors import (
+    InvalidInput,
+    ItemsUnfinished,
+    PathNotFound,
+    PathUnreadable,
+    SourceFault,
+    SourcesMissing,
+    SourcesUnverifiable,
+)
 from knowledge.files.store import Staged
 from knowledge.ingestion import origin
+from knowledge.ingestion.expansion import opened_member
 from knowledge.ingestion.run import PutBack, Run
 from knowledge.model.ids import BaseId, ItemId
 from knowledge.model.jobs import Job, JobSpec
 from knowledge.model.results import ReindexReceipt
-from knowledge.model.status import ItemStatus, ItemType
+from knowledge.model.status import CONTAINERS, ItemStatus, ItemType
 from knowledge.model.views import Item
 from knowledge.pipeline.sources import note
+from knowledge.pipeline.sources.archive import member_of
 from knowledge.pipeline.sources.probe import Probe, probe_directory, probe_file
 from knowledge.runtime import Runtime
 
@@ -87,9 +97,11 @@ def require_settled(tx: Tx, base_id: BaseId, roots: Sequence[ItemId]) -> None:
 
 
 def probe(root: Item) -> Probe:
-    """Whether this root's source can be read again; a note's is its row."""
+    """Whether this root's source can be read again; a note's is its row, a member's is its archive."""
+    if (place := member_of(root.data)) is not None:
+        return probe_file(str(place[0]))
     match root.type:
-        case ItemType.FILE:
+        case ItemType.FILE | ItemType.ARCHIVE:
             return probe_file(str(origin.path_of(root)))
         case ItemType.DIRECTORY:
             return probe_directory(str(origin.path_of(root)))
@@ -106,7 +118,7 @@ def run(rt: Runtime, run: Run) -> None:
     try:
         for root in roots:
             run.checkpoint()
-            if (fetched := _fetched(rt, root)) is not None:
+            if (fetched := _fetched(rt, run, root)) is not None:
                 staged[root.id] = fetched
         with rt.locks.base(job.base_id), rt.db.write(durable=True) as tx:
             jobs.require_ours(tx, job)
@@ -130,18 +142,21 @@ def _free_roots(tx: Tx, run: Run) -> list[ItemId]:
     return wanted
 
 
-def _fetched(rt: Runtime, root: Item) -> Staged | None:
+def _fetched(rt: Runtime, run: Run, root: Item) -> Staged | None:
     """The root's source, copied beside raw/; None if there is nothing to copy, or its source has gone since admission."""
     if root.type is ItemType.NOTE:
         return rt.files.stage_text(root.base_id, note.snapshot(root.source, str(root.data.get("content", "")), utc_now()))
     if root.type is not ItemType.FILE:
         return None
-    path = origin.path_of(root)
-    if rt.files.holds(path):  # it became a link into the data directory
-        return None
     try:
+        if member_of(root.data) is not None:
+            with opened_member(rt, root, run.checkpoint) as stream:
+                return rt.files.stage_stream(root.base_id, stream)
+        path = origin.path_of(root)
+        if rt.files.holds(path):  # it became a link into the data directory
+            return None
         return rt.files.stage_file(root.base_id, path)
-    except (PathNotFound, PathUnreadable):
+    except (PathNotFound, PathUnreadable, SourceFault):
         return None
 
 
@@ -153,7 +168,7 @@ def _restart(rt: Runtime, tx: Tx, run: Run, root_id: ItemId, staged: dict[ItemId
     job, root = run.job, items.find_wanted(tx, root_id)
     if root is None:
         return True
-    if root.type is ItemType.DIRECTORY:
+    if root.type in CONTAINERS:
         if probe(root) is not Probe.READABLE:
             return _from_stored(tx, job, root)
         status.restart_expansion(tx, root)

@@ -102,15 +102,27 @@ class Strategy(StrEnum):
     REPLACE = "replace"  #: purge the old ones first, so that the new one gets the plain name
 
 
+Pattern = Annotated[str, StringConstraints(min_length=1, max_length=1_000)]
+Patterns = Annotated[tuple[Pattern, ...], Field(max_length=100)]
+
+
 class FileInput(_Input):
+    """A file; if its bytes are a zip or tar archive, each of its members becomes an item."""
+
     type: Literal["file"] = "file"
     path: Path
     """Where the file is now; made absolute when added."""
 
 
 class DirectoryInput(_Input):
+    """A folder. Patterns are those of .gitignore, relative to the folder; they stay with the item and count for each reindex."""
+
     type: Literal["directory"] = "directory"
     path: Path
+    include: Patterns = ()
+    """Only files that match one of these; all if there is none."""
+    exclude: Patterns = ()
+    """And without what matches these, folders included."""
 
 
 class NoteInput(_Input):

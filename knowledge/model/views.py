@@ -12,6 +12,9 @@ from knowledge.model.quality import Quality
 from knowledge.model.status import CONTAINERS, BaseStatus, ItemStatus, ItemType
 
 
+_NAMED_BY_SOURCE = frozenset({ItemType.FILE, ItemType.DIRECTORY, ItemType.ARCHIVE})
+
+
 def _without_content(data: Mapping[str, object]) -> dict[str, object]:
     """A note's text does not travel through the broker with every list; `preview` and `chunks` give it."""
     return {name: value for name, value in data.items() if name != "content"}
@@ -69,7 +72,17 @@ class Item:
 
     @property
     def title(self) -> str:
-        """The last part of its stored path, else of its source."""
+        """What a person calls it: the name of a file or folder as it was found, else that of its snapshot, else its source.
+
+        May hold anything that a disk or an archive allows in a name, line breaks and direction marks included.
+        """
+        if self.type in _NAMED_BY_SOURCE and (name := self.source.rstrip("/").rsplit("/", 1)[-1]):
+            return name
+        return self.stored_name
+
+    @property
+    def stored_name(self) -> str:
+        """The last part of its stored path: made safe for every disk, maybe numbered."""
         path = self.relative_path or self.source
         return path.rstrip("/").rsplit("/", 1)[-1] or self.source
 
