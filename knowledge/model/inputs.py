@@ -115,7 +115,7 @@ class FileInput(_Input):
 
 
 class DirectoryInput(_Input):
-    """A folder. Patterns are those of .gitignore, relative to the folder; they stay with the item and count for each reindex."""
+    """A folder. Patterns are those of .gitignore, relative to the folder; the item keeps them, and each reindex obeys them."""
 
     type: Literal["directory"] = "directory"
     path: Path

@@ -11,7 +11,6 @@ from knowledge.model.ids import BaseId, ItemId
 from knowledge.model.quality import Quality
 from knowledge.model.status import CONTAINERS, BaseStatus, ItemStatus, ItemType
 
-
 _NAMED_BY_SOURCE = frozenset({ItemType.FILE, ItemType.DIRECTORY, ItemType.ARCHIVE})
 
 
