@@ -88,21 +88,16 @@ def rules_of(folder: str, names: Container[str]) -> list[Rules]:
 
 def _read(path: str) -> Rules | None:
     try:
+        if not stat.S_ISREG(os.lstat(path).st_mode):
+            return None
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
-    except OSError:
-        if os.path.islink(path):  # noqa: PTH114 - a path may hold surrogates; no object is needed
-            return None
-        raise
     with os.fdopen(descriptor, "rb") as file:
-        state = os.fstat(descriptor)
-        if not stat.S_ISREG(state.st_mode):
-            return None
-        if state.st_size > MAX_FILE_BYTES:
-            raise OSError(f"{path} has more than {MAX_FILE_BYTES} bytes")
-        text = file.read(MAX_FILE_BYTES).decode("utf-8-sig", errors="replace")
-    return Rules(re.split(r"\r?\n", text))
+        data = file.read(MAX_FILE_BYTES + 1)
+    if len(data) > MAX_FILE_BYTES:
+        raise OSError(f"{path} has more than {MAX_FILE_BYTES} bytes")
+    return Rules(re.split(r"\r?\n", data.decode("utf-8-sig", errors="replace")))
 
 
 def _pattern(line: str) -> str | None:
