@@ -14,7 +14,7 @@ from knowledge.pipeline.readers.media_type import DOCX
 from knowledge.pipeline.readers.ooxml import Element, Package, attribute, chosen, local, opened
 
 _GONE: Final = frozenset({"del", "moveFrom", "instrText", "delText", "delInstrText", "rt", "rPr", "pPr", "tblPr", "sectPr"})
-_TEXT: Final = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t"}
+_TEXT: Final = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "\u2011", "ptab": "\t"}
 _HEADING_LEVELS: Final = 6
 
 
@@ -29,10 +29,15 @@ class DocxReader:
 
     def read(self, source: SourceFile) -> Iterator[Document | Notice]:
         with opened(source) as package:
-            yield Document(_text(package))
+            yield Document(text(package))
 
 
-def _text(package: Package) -> str:
+def text(package: Package) -> str:
+    """All of a Word file.
+
+    Raises:
+        CorruptSource, EncryptedSource, ReaderBudgetExceeded
+    """
     main = package.main_part("word/document.xml")
     root = package.xml(main)
     if root is None:

@@ -38,7 +38,7 @@ _SYMBOLS: Final = {
     "zwnj": "\u200c",
     "nestcell": " ",
 }
-_ESCAPES: Final = {"~": "\u00a0", "_": "-", "\\": "\\", "{": "{", "}": "}"}
+_ESCAPES: Final = {"~": "\u00a0", "_": "\u2011", "\\": "\\", "{": "{", "}": "}"}
 
 _WITHOUT_TEXT: Final = (
     "colortbl info pict objdata fldinst themedata listtable listoverridetable revtbl filetbl nonshppict nonesttables shprslt "
