@@ -9,12 +9,12 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
 
 from knowledge.errors import AddressRefused, FetchFault, FetchRefused, FetchTooLarge, InvalidUrl
 from knowledge.model.documents import Checkpoint
 from knowledge.model.urls import host_of, normal_url
-from knowledge.pipeline.http.address import AllowList, Resolver, system_resolver
+from knowledge.pipeline.http.address import AllowList, Resolver, system_resolver, vetted
 
 if TYPE_CHECKING:
     import httpx
@@ -143,6 +143,23 @@ class WebClient:
                 finally:
                     response.close()
         raise FetchRefused("This page leads from one address to the next without an end.", redirects=MAX_REDIRECTS)
+
+    def require_outside(self, url: str) -> None:
+        """Refuse an address inside before its name is told to a service that fetches in our place.
+
+        A name that is not known here is left to the service.
+
+        Raises:
+            InvalidUrl, AddressRefused.
+        """
+        parts = urlsplit(normal_url(url))
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        try:
+            vetted(parts.hostname or "", port, self._allow, self._resolver, self.limits.connect_seconds)
+        except AddressRefused:
+            raise
+        except FetchFault:
+            return
 
 
 def _lower(headers: Mapping[str, str]) -> dict[str, str]:

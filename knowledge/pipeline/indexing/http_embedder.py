@@ -6,13 +6,10 @@ positions; neither keys, nor texts, nor the provider's prose (which may quote bo
 
 import json
 import logging
-import math
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -27,6 +24,7 @@ from knowledge.errors import (
     EmbeddingFault,
 )
 from knowledge.model.documents import EmbedderSpec, EmbeddingUse, Vector
+from knowledge.pipeline.http.retry_after import retry_after_seconds
 from knowledge.pipeline.indexing.embedder import EmbeddedBatch
 from knowledge.pipeline.indexing.per_process import PerProcess
 from knowledge.pipeline.indexing.registry import EmbedderKind
@@ -39,7 +37,6 @@ log = logging.getLogger(__name__)
 
 CONNECT_SECONDS: Final = 10.0
 DEFAULT_RETRY_SECONDS: Final = 5.0  #: where a provider says "slow down" but not for how long
-MAX_RETRY_SECONDS: Final = 3600.0  #: a provider that asks for more gets asked again after an hour
 MAX_REFUSALS_BY_SIZE: Final = 24  #: of one `embed` call; finding the one text of 1,000 that is too long takes 10
 BYTES_PER_NUMBER: Final = 40  #: of JSON, generous
 SPARE_BYTES: Final = 1 << 20  #: of an answer beside its vectors
@@ -169,7 +166,7 @@ class HttpEmbedder:
         details: dict[str, Any] = {"status": status}
         if code and code != self.spec.api_key:
             details["provider_code"] = code
-        wait = _retry_after(headers.get("retry-after"))
+        wait = retry_after_seconds(headers.get("retry-after"))
         if code in _NEVER_RECOVERS:
             return self._fault(EmbedderRefused, "The embedder's account has no credit left.", **details)
         if status == 429 or (status == 503 and wait is not None):
@@ -289,25 +286,6 @@ def _explained(content: bytes) -> tuple[str, str | None]:
         if isinstance(code, str) and _SAFE_CODE.fullmatch(code) and not code.startswith("sk-"):
             return text, code
     return text, None
-
-
-def _retry_after(value: str | None) -> float | None:
-    """Seconds to wait, from a number or an HTTP date; None if the header is absent or senseless."""
-    if not value:
-        return None
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            moment = parsedate_to_datetime(value)
-        except (ValueError, TypeError):
-            return None
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        seconds = (moment - datetime.now(UTC)).total_seconds()
-    if math.isnan(seconds):
-        return None
-    return min(max(seconds, 0.0), MAX_RETRY_SECONDS)
 
 
 def _embeddings_url(endpoint: str) -> str:

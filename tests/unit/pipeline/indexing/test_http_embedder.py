@@ -17,8 +17,9 @@ from knowledge.errors import (
     EmbeddingFault,
 )
 from knowledge.model.documents import EmbedderSpec, text_hash
+from knowledge.pipeline.http.retry_after import MAX_SECONDS
 from knowledge.pipeline.indexing import http_embedder
-from knowledge.pipeline.indexing.http_embedder import MAX_RETRY_SECONDS, QWEN3_QUERY_PREFIX
+from knowledge.pipeline.indexing.http_embedder import QWEN3_QUERY_PREFIX
 from knowledge.pipeline.indexing.registry import Embedders
 from tests.contracts.embedder_contract import EmbedderContract, all_vectors
 from tests.fakes.embedder_server import FakeEmbedderServer
@@ -198,12 +199,12 @@ def test_each_status_has_its_error(server, error, status):
     [
         (3, "3"),
         (0.5, "0.5"),
-        (MAX_RETRY_SECONDS, "999999"),
+        (MAX_SECONDS, "999999"),
         (5, None),
         (5, "soon"),
         (0, "-3"),
         (0, format_datetime(datetime(2001, 1, 1, tzinfo=UTC), usegmt=True)),
-        (MAX_RETRY_SECONDS, format_datetime(datetime.now(UTC) + timedelta(days=30), usegmt=True)),
+        (MAX_SECONDS, format_datetime(datetime.now(UTC) + timedelta(days=30), usegmt=True)),
     ],
 )
 def test_slow_down_carries_the_wait(server, seconds, header):
