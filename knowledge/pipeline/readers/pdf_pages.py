@@ -4,6 +4,7 @@ The reader tells them as `partial_text`; conversion sends exactly these to OCR.
 """
 
 import itertools
+import re
 import threading
 from pathlib import Path
 from typing import Any, Final
@@ -11,9 +12,12 @@ from typing import Any, Final
 from knowledge.errors import CorruptSource, EncryptedSource
 
 LIBRARY: Final = threading.Lock()  #: PDFium keeps global state and must not be entered by two threads
+_CREDIBLE_PAGES: Final = 5_000  #: more than that must have a last one
 _OBJECTS: Final = 2_000  #: pictures of a page that are looked at; some are cut into thousands of strips
 _COVERED: Final = 0.4  #: share of the page that pictures take, from which it is a scan and few words on it are a stamp
 _STAMP_CHARACTERS: Final = 40  #: visible ones: a page number, a file mark, the name of a scanning program
+#: Glyphs that the file gives no meaning: the replacement character, private use, control codes.
+_MEANINGLESS: Final = re.compile("[\ufffd\ue000-\uf8ff\x00-\x08\x0e-\x1f]")
 _UNKNOWN: Final = 0.3  #: share of characters without a meaning, from which a text layer is worth nothing
 
 
@@ -31,7 +35,7 @@ def pages_without_text(path: Path) -> list[int]:
     with LIBRARY:
         document = opened(path)
         try:
-            return [number + 1 for number in range(len(document)) if _page_lacks_text(document, number)]
+            return [number + 1 for number in range(page_count(document)) if _page_lacks_text(document, number)]
         finally:
             document.close()
 
@@ -55,14 +59,28 @@ def opened(path: Path) -> Any:
     return document
 
 
+def page_count(document: Any) -> int:
+    """How many pages there are, whatever a damaged file claims: a count that leads to nothing is not counted to its end."""
+    from pypdfium2 import PdfiumError
+
+    claimed = len(document)
+    if claimed <= _CREDIBLE_PAGES:
+        return claimed
+    try:
+        document[claimed - 1].close()
+        return claimed
+    except PdfiumError:
+        return _CREDIBLE_PAGES
+
+
 def lacks_text(page: Any, text: str) -> bool:
     """Whether a page shows more than its text layer says. `page` is a pypdfium2 page, `text` what was read from it."""
-    visible = [character for character in text if not character.isspace()]
-    unknown = sum(_is_unknown(character) for character in visible)
-    if len(visible) - unknown > _STAMP_CHARACTERS and unknown <= len(visible) * _UNKNOWN:
-        return False
-    if unknown > len(visible) * _UNKNOWN:
+    visible = len("".join(text.split()))
+    unknown = len(_MEANINGLESS.findall(text))
+    if unknown > visible * _UNKNOWN:
         return True
+    if visible - unknown > _STAMP_CHARACTERS:
+        return False
     if not visible:
         return next(iter(page.get_objects(max_depth=1)), None) is not None
     return _pictured_share(page) >= _COVERED
@@ -100,8 +118,3 @@ def _pictured_share(page: Any) -> float:
         width, height = min(x1, right) - max(x0, left), min(y1, top) - max(y0, bottom)
         share += max(width, 0.0) * max(height, 0.0) / area
     return share
-
-
-def _is_unknown(character: str) -> bool:
-    """A glyph that the file gives no meaning: the replacement character, private use, or a control code."""
-    return character == "\ufffd" or "\ue000" <= character <= "\uf8ff" or character < " "
