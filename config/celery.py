@@ -27,6 +27,7 @@ _PREFERRED_BY_CELERY: Final = (
 
 _TASKS: Final = (
     "tasks.prepare_root",
+    "tasks.check_file_processing_result",
     "tasks.index_documents",
     "tasks.commands",
     "tasks.delete_subtree",

@@ -22,6 +22,7 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSetti
 
 from config.secrets import MASK, hide, hide_password_of, mask_url
 from knowledge.errors import ConfigurationError
+from knowledge.pipeline.conversion.tesseract import wrong_names
 
 PREFIX: Final = "KNOWLEDGE_"
 FILE_SUFFIX: Final = "_FILE"
@@ -94,6 +95,13 @@ class Settings(BaseSettings):
     reader_megapixels: Count = Field(
         200, description="Size of the largest picture or page that is drawn, in millions of pixels."
     )
+
+    conversion_seconds: Seconds = Field(1800, description="How long the conversion of one item (OCR, docling) may take.")
+    conversion_poll_seconds: Seconds = Field(5, description="Time between two looks at a conversion.")
+    ocr_languages: str | None = Field(
+        None, description="Languages of pictures and scans, like eng+deu; unset means those installed, if they are few."
+    )
+    ocr_processes: Count = Field(2, description="How many files are read by OCR at once on this host.")
 
     flower_host: str = Field("127.0.0.1", description="Address that Flower listens on.")
     flower_port: Annotated[int, Field(ge=1, le=65_535)] = Field(5555, description="Port of Flower; the next free one if taken.")
@@ -271,6 +279,11 @@ def impossible(settings: Settings) -> Iterator[tuple[str, str]]:
         timeout = settings.visibility_timeout_seconds
         risk = f"is shorter than KNOWLEDGE_LEASE_SECONDS ({lease:g}): healthy jobs would be delivered twice"
         yield "visibility_timeout_seconds", f"= {timeout} {risk}; leave it unset"
+    if settings.ocr_languages is not None and (wrong := wrong_names(settings.ocr_languages)):
+        yield (
+            "ocr_languages",
+            f"= {settings.ocr_languages!r}: {', '.join(map(repr, wrong))} is no language; write eng or eng+deu",
+        )
     if settings.flower_host not in LOOPBACK and settings.flower_password is None:
         yield "flower_host", f"= {settings.flower_host} can be reached from outside: set KNOWLEDGE_FLOWER_PASSWORD as well"
     if settings.flower_password is not None and "," in settings.flower_password.get_secret_value():

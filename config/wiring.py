@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from celery import Celery
 
@@ -19,6 +19,7 @@ from knowledge.ingestion.window import LedgerWindow
 from knowledge.locks.file import FileLocks
 from knowledge.model.budget import MIB, Budget
 from knowledge.model.documents import EmbedderSpec
+from knowledge.pipeline.conversion.registry import Processors
 from knowledge.pipeline.indexing.registry import Embedders
 from knowledge.pipeline.readers.process import ReaderProcess
 from knowledge.pipeline.readers.registry import ReaderRegistry
@@ -65,8 +66,20 @@ def runtime(settings: Settings, app: Celery, *, pooled: bool = True) -> Runtime:
             settle_seconds=settings.settle_seconds,
             republish_seconds=settings.republish_seconds,
             base_concurrency=settings.base_concurrency,
+            conversion_seconds=settings.conversion_seconds,
+            conversion_poll_seconds=settings.conversion_poll_seconds,
         ),
+        processors=Processors.installed({"ocr": ocr_options(settings, budget)}),
     )
+
+
+def ocr_options(settings: Settings, budget: Budget) -> dict[str, Any]:
+    return {
+        "slots": settings.run_dir / "ocr",
+        "languages": settings.ocr_languages,
+        "processes": settings.ocr_processes,
+        "budget": budget,
+    }
 
 
 def reader_budget(settings: Settings) -> Budget:

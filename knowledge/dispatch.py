@@ -8,14 +8,14 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from celery import Celery
+from celery import Celery, Signature
 from kombu.exceptions import ChannelError, OperationalError
 from kombu.exceptions import ConnectionError as LostConnection
 from redis.exceptions import RedisError
 
 from knowledge.errors import BrokerUnavailable, DatabaseBusy
-from knowledge.model.ids import BaseId
-from knowledge.model.jobs import Job
+from knowledge.model.ids import BaseId, JobId
+from knowledge.model.jobs import KINDS, Job, JobType
 from knowledge.topology import EXCHANGE, queue_for, routing_key
 
 log = logging.getLogger(__name__)
@@ -117,9 +117,25 @@ class CelerySender:
                 routing_key=routing_key(job.shard, job.base_id, job.kind.track),
                 declare=[queue],  # a message to an undeclared queue vanishes silently on Redis
                 ignore_result=True,
+                chain=None if job.then is None else [self._link(job, *job.then)],
             )
         except _BROKER_ERRORS as error:
             raise BrokerUnavailable(str(error)) from error
+
+    def _link(self, job: Job, job_id: JobId, job_type: JobType) -> Signature:
+        """What Celery sends when the task of this job returns: the next job of its chain, which is of the same base.
+
+        Without `declare`: it travels inside a message. Its queue is declared by every worker that consumes it.
+        """
+        return self._app().signature(
+            job_type.value,
+            args=(job_id,),
+            immutable=True,
+            task_id=job_id,
+            exchange=EXCHANGE.name,
+            routing_key=routing_key(job.shard, job.base_id, KINDS[job_type].track),
+            ignore_result=True,
+        )
 
     def broker_run_id(self) -> str | None:
         try:

@@ -1,6 +1,6 @@
 """Runtime: the ports and values that every domain function gets as `rt`. Built by a composition root, frozen afterwards."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from knowledge.catalog.embeddings import EmbeddingCache
 from knowledge.db.engine import Database
@@ -10,6 +10,7 @@ from knowledge.files.store import RawFiles
 from knowledge.locks.port import Locks
 from knowledge.model.documents import EmbedderSpec
 from knowledge.model.views import Base
+from knowledge.pipeline.conversion.registry import Processors
 from knowledge.pipeline.indexing.embedder import Embedder
 from knowledge.pipeline.indexing.registry import Embedders
 from knowledge.pipeline.readers.registry import ReaderRegistry
@@ -25,6 +26,8 @@ class Options:
     settle_seconds: float = 30.0  #: how long a cancelled job may take to stop before its lease is revoked
     republish_seconds: float = 30.0  #: a message not claimed for so long, with its queue empty, was lost
     base_concurrency: int = 5  #: jobs of one base in flight
+    conversion_seconds: float = 1800.0  #: how long the conversion of one item may take
+    conversion_poll_seconds: float = 5.0  #: between two looks at a conversion
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,7 @@ class Runtime:
     cache: EmbeddingCache
     dispatch: Dispatch
     options: Options
+    processors: Processors = field(default_factory=Processors)
 
     def index(self, base: Base) -> IndexStore:
         return self.indexes.open(base.id, base.dimensions)

@@ -33,8 +33,8 @@ class KnowledgeTask(Task):
     abstract = True
     recovery: Recovery
 
-    def perform(self, job_id: str, flow: Flow) -> None:
-        """Run this job, then for up to a second further waiting ones of its base, one at a time."""
+    def perform(self, job_id: str, flow: Flow, *, alone: bool = False) -> None:
+        """Run this job, then, unless `alone`, for up to a second further waiting ones of its base, one at a time."""
         assert self.recovery is KINDS[JobType(self.name)].recovery
         rt = process.runtime()
         until = time.monotonic() + CHAIN_SECONDS
@@ -47,8 +47,12 @@ class KnowledgeTask(Task):
                 with KEEPER.keeping(run):
                     perform(run, flow)
                 log.info("job ran", extra={"type": self.name, "seconds": round(time.monotonic() - started, 3)})
-            if time.monotonic() >= until or run.is_draining:
+            if alone or time.monotonic() >= until or run.is_draining:
                 break
             run = claims.claim_next(rt, run.job)
         if base_id is not None:
             rt.dispatch.publish_due(base_id)
+
+    def has_succeeded(self, job_id: str) -> bool:
+        """Whether the work of this job is done, by whichever run."""
+        return claims.has_succeeded(process.runtime(), JobId(job_id))

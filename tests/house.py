@@ -15,7 +15,7 @@ from knowledge.db.columns import utc_now
 from knowledge.db.engine import Database
 from knowledge.dispatch import Dispatch
 from knowledge.files.local import LocalRawFiles
-from knowledge.ingestion import claims, delete, index, prepare, reindex
+from knowledge.ingestion import claims, convert, delete, index, prepare, reindex
 from knowledge.ingestion.run import Flow, Run, perform
 from knowledge.ingestion.window import LedgerWindow
 from knowledge.locks.file import FileLocks
@@ -24,6 +24,8 @@ from knowledge.model.ids import BaseId, ItemId, JobId
 from knowledge.model.inputs import BaseInput, DirectoryInput, FileInput, ItemInput, NoteInput
 from knowledge.model.jobs import Job, JobStatus, JobType
 from knowledge.model.views import Base, Item
+from knowledge.pipeline.conversion.port import FileProcessor
+from knowledge.pipeline.conversion.registry import Processors
 from knowledge.pipeline.indexing.registry import Embedders
 from knowledge.pipeline.readers.registry import ReaderRegistry
 from knowledge.pipeline.vectorstore.sqlite import SqliteIndexStores
@@ -36,6 +38,7 @@ HASHING: Final = EmbedderSpec(id="hashing", kind="hashing", dimensions=DIMENSION
 FLOWS: Final[dict[JobType, Flow]] = {
     JobType.PREPARE_ROOT: prepare.run,
     JobType.INDEX_DOCUMENTS: index.run,
+    JobType.CHECK_FILE_PROCESSING_RESULT: convert.run,
     JobType.DELETE_SUBTREE: delete.run,
     JobType.REINDEX_SUBTREE: reindex.run,
 }
@@ -51,6 +54,7 @@ class House:
         window: int = 5,
         lock_seconds: float = 5.0,
         busy_timeout_seconds: float = 5.0,
+        processors: Sequence[FileProcessor] = (),
         **options: float,
     ) -> None:
         self.root = root
@@ -68,6 +72,7 @@ class House:
             cache=EmbeddingCache(Database(f"sqlite:///{root / 'embeddings.sqlite'}"), max_bytes=1 << 30),
             dispatch=Dispatch(LedgerWindow(db, size=window), self.sender),
             options=Options(base_concurrency=window, **options),  # type: ignore[arg-type]  # every option is a number
+            processors=Processors(processors),
         )
         self.db = db
         self.service = KnowledgeService(self.rt)

@@ -175,6 +175,17 @@ def set_path(tx: Tx, item_id: ItemId, relative_path: str) -> Item:
     return view(tx.execute(_SET_PATH, {"item_id": item_id, "path": relative_path, "now": utc_now()}).one())
 
 
+def set_indexed_path(tx: Tx, item_id: ItemId, path: str | None) -> None:
+    """Say where the Markdown is that is indexed in place of a converted file; None: the file is indexed itself."""
+    tx.execute(update(ITEM).where(ITEM.c.id == item_id).values(indexed_path=path, updated_at=utc_now()))
+
+
+def is_path_taken(tx: Tx, base_id: BaseId, path: str) -> bool:
+    """Whether an item of this base, in any status, names this path as its file or as its Markdown."""
+    named = or_(ITEM.c.relative_path == path, and_(ITEM.c.indexed_path.is_not(None), ITEM.c.indexed_path == path))
+    return tx.scalar(select(ITEM.c.id).where(ITEM.c.base_id == base_id, named).limit(1)) is not None
+
+
 def set_data(tx: Tx, item_id: ItemId, **changes: object) -> None:
     """Merge keys into `data`; None removes a key."""
     stored: dict[str, object] | None = tx.scalar(select(ITEM.c.data).where(ITEM.c.id == item_id))

@@ -32,6 +32,12 @@ def reserve(tx: Tx, base_id: BaseId, item_id: ItemId, name: str, *, directory: b
     return chosen
 
 
+def release(tx: Tx, base_id: BaseId, item_id: ItemId, name: str) -> None:
+    """The item does not need this name any more; nothing happens if it does not hold it."""
+    mine = (PATH.c.base_id == base_id) & (PATH.c.folded == folded(name)) & (PATH.c.item_id == item_id)
+    tx.execute(PATH.delete().where(mine))
+
+
 def _gallop(taken: Callable[[int], bool]) -> int:
     """A free number whose predecessor is taken."""
     low, high = _TRY_IN_ORDER - 1, 2 * _TRY_IN_ORDER

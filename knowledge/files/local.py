@@ -31,6 +31,7 @@ _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _NO_SUCH: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
 _SURROGATES: Final = re.compile(r"[\ud800-\udfff]")
 _TOKEN: Final = re.compile(r"[0-9a-f]{32}")
+_WORK_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,99}")
 
 
 class LocalRawFiles:
@@ -184,6 +185,38 @@ class LocalRawFiles:
                     if _TOKEN.fullmatch(entry.name) and state.st_mtime <= limit:
                         found.append(Staged(base_id=base_id, token=entry.name, size=state.st_size))
         return found
+
+    def work_folder(self, base_id: str, name: str) -> Path:
+        folder = self._work_folder(base_id, name)
+        with _storage(base_id):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return folder
+
+    def work_folders(self, base_id: str) -> list[str]:
+        with _storage(base_id):
+            entries = _entries(self._base(base_id) / "staging")
+            return sorted(
+                entry.name
+                for entry in entries
+                if _WORK_NAME.fullmatch(entry.name) and not _TOKEN.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
+            )
+
+    def remove_work_folder(self, base_id: str, name: str) -> None:
+        folder = self._work_folder(base_id, name)
+        with _storage(base_id):
+            try:
+                staging = os.open(folder.parent, _FOLDER)
+            except FileNotFoundError:
+                return
+            try:
+                _remove_tree(name, staging)
+            finally:
+                os.close(staging)
+
+    def _work_folder(self, base_id: str, name: str) -> Path:
+        if not _WORK_NAME.fullmatch(name) or _TOKEN.fullmatch(name):
+            raise UnsafePath(base_id=base_id, reason="not the name of a work folder")
+        return self._base(base_id) / "staging" / name
 
     def base_ids(self) -> list[str]:
         """See `RawFiles.base_ids`. What lies there under a name that no base could have is not ours."""

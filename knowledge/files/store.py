@@ -75,6 +75,22 @@ class RawFiles(Protocol):
         """Staged bytes that nobody published in this time."""
         ...
 
+    def work_folder(self, base_id: str, name: str) -> Path:
+        """A folder of this host where another process may work on files of this base; made if it is not there.
+
+        Args:
+            name: small letters, digits and hyphens.
+        """
+        ...
+
+    def work_folders(self, base_id: str) -> list[str]:
+        """Their names."""
+        ...
+
+    def remove_work_folder(self, base_id: str, name: str) -> None:
+        """With all that is in it; absent is fine."""
+        ...
+
     def base_ids(self) -> list[str]:
         """Bases that have anything here, whether or not they still exist elsewhere."""
         ...

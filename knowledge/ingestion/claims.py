@@ -9,7 +9,7 @@ from knowledge.ingestion import recovery
 from knowledge.ingestion.run import Run
 from knowledge.locks.process import is_dead, this_process
 from knowledge.model.ids import JobId
-from knowledge.model.jobs import Job
+from knowledge.model.jobs import Job, JobStatus
 from knowledge.runtime import Runtime
 
 log = logging.getLogger(__name__)
@@ -42,6 +42,13 @@ def claim_next(rt: Runtime, job: Job) -> Run | None:
     with rt.db.write() as tx:
         following = jobs.claim_next(tx, job, this_process(), rt.options.lease_seconds, rt.options.base_concurrency)
     return None if following is None else Run(rt, following)
+
+
+def has_succeeded(rt: Runtime, job_id: JobId) -> bool:
+    """Whether the row of this job says so; not if it was pruned."""
+    with rt.db.read() as tx:
+        job = jobs.find(tx, job_id)
+    return job is not None and job.status is JobStatus.COMPLETED
 
 
 def _try(rt: Runtime, job_id: JobId) -> Job | Refusal:

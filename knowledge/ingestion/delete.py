@@ -7,6 +7,7 @@ from typing import Final
 from knowledge import clock
 from knowledge.catalog import bases, jobs, status, tree
 from knowledge.db.columns import utc_now
+from knowledge.ingestion import conversions
 from knowledge.ingestion.purge import purge
 from knowledge.ingestion.run import PutBack, Run
 from knowledge.model.ids import BaseId, ItemId
@@ -53,6 +54,7 @@ def run(rt: Runtime, run: Run) -> None:
     job = run.job
     until = clock.monotonic() + DELIVERY_SECONDS
     _stop_touching(rt, job)
+    conversions.stop_unwanted(rt, job.base_id)
     removed = 0
     while doomed := _doomed(rt, job):
         for section in (doomed[start : start + SECTION] for start in range(0, len(doomed), SECTION)):

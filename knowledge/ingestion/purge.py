@@ -9,6 +9,7 @@ from contextlib import suppress
 from knowledge.catalog import bases, items, jobs, status
 from knowledge.catalog.tree import Doomed
 from knowledge.errors import BaseBusy
+from knowledge.ingestion import conversions
 from knowledge.model.ids import BaseId
 from knowledge.model.jobs import Job
 from knowledge.model.status import CONTAINERS, BaseStatus
@@ -52,6 +53,7 @@ def purge_base(rt: Runtime, base_id: BaseId) -> None:
             jobs.cancel_base(tx, base_id)
             for job in jobs.running_in(tx, base_id):
                 jobs.revoke(tx, job)
+        conversions.stop_all(rt, base_id)
         rt.indexes.drop(base_id)
         rt.files.remove_base(base_id)
         with rt.db.write() as tx:

@@ -4,7 +4,7 @@ In this order, so that nothing is parked that a later step would send again:
 1. runs whose lease is over or whose process is dead
 2. active items that no job explains
 3. `deleting` rows, and bases, that no job removes
-4. (conversions whose consumer is gone: arrives with conversion)
+4. conversions that no check waits for
 5. jobs that were published and never claimed: their message was lost
 """
 
@@ -19,6 +19,7 @@ from typing import Final
 from knowledge.catalog import bases, jobs, orphans, requests, status, workers
 from knowledge.db.columns import utc_now
 from knowledge.errors import BaseBusy, KnowledgeError
+from knowledge.ingestion import conversions
 from knowledge.ingestion.purge import purge_base
 from knowledge.locks.process import is_dead, is_stopped, this_process
 from knowledge.model.ids import BaseId
@@ -153,6 +154,14 @@ def _unfinished_deletes(rt: Runtime) -> None:
     _each(halfway, partial(purge_base, rt))
 
 
+def _unwanted_conversions(rt: Runtime) -> None:
+    def stop(base_id: BaseId) -> None:
+        if ended := conversions.stop_unwanted(rt, base_id):
+            log.warning("conversions that nobody waits for ended", extra={"base": base_id, "conversions": ended})
+
+    _each(rt.files.base_ids(), stop)
+
+
 def _lost_messages(rt: Runtime) -> None:
     now = utc_now()
     patience = rt.options.republish_seconds
@@ -199,6 +208,7 @@ _STEPS: Final[tuple[Callable[[Runtime], None], ...]] = (
     _lost_runs,
     _unexplained_items,
     _unfinished_deletes,
+    _unwanted_conversions,
     _lost_messages,
     _history,
 )

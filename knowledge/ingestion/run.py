@@ -18,7 +18,7 @@ import json
 import logging
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from knowledge import clock
@@ -61,7 +61,7 @@ class Run:
     def __init__(self, rt: Runtime, job: Job) -> None:
         self.rt = rt
         self.job = job
-        self._progress: dict[str, object] = {}
+        self._progress: dict[str, object] = dict(job.progress)  # a check finds there what it has begun
         self._valid_until = clock.monotonic() + rt.options.lease_seconds * (1 - _MARGIN)
         self._looked_at = self.progressed_at = clock.monotonic()
         self._standing = jobs.Standing(is_ours=True)
@@ -93,6 +93,12 @@ class Run:
     def tell(self, stage: str, **numbers: int) -> None:
         """Progress for people; written with the next renewal, never the source of truth."""
         self._progress = {"stage": stage, **numbers}
+
+    def keep(self, progress: Mapping[str, object]) -> None:
+        """The same for what a later run of this job must find there: written now. Raises `LeaseLost`."""
+        self._progress = dict(progress)
+        with self.rt.db.write() as tx:
+            jobs.note(tx, self.job, self._progress)
 
     def renew(self) -> bool:
         """Prolong the lease. False: it is not ours any more."""
