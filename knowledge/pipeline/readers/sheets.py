@@ -1,5 +1,6 @@
 """Sheets as Markdown, a stretch of rows at a time: a sheet of a million rows is never one table in memory."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
@@ -9,6 +10,9 @@ from knowledge.pipeline.readers.markdown import table
 ROWS: Final = 500  #: of one document; each has the head of the table, so that a hit far down shows what its columns mean
 _CHARACTERS: Final = 100_000  #: of one document, about
 _CELLS: Final = 200_000  #: of one table, empty ones included: a few cells far apart must not span a giant
+
+#: Fonts, colours and page numbers in the header or footer of a sheet.
+MARGIN_CODE: Final = re.compile(r'&(?:"[^"]*"|K[0-9A-Fa-f]{6}|K\d\d[+-]\d{3}|\d+|[A-Za-z])')
 
 Row = Mapping[int, str]  #: text by column, 0-based; empty cells are left out
 

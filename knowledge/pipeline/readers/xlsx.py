@@ -16,10 +16,9 @@ from knowledge.pipeline.readers.media_type import XLSX
 from knowledge.pipeline.readers.number_formats import Kind, kind_of, shown
 from knowledge.pipeline.readers.ooxml import Element, Package, attribute, child, chosen, local, opened
 from knowledge.pipeline.readers.port import Finding
-from knowledge.pipeline.readers.sheets import Row, sheet
+from knowledge.pipeline.readers.sheets import MARGIN_CODE, Row, sheet
 
 _MARGINS: Final = ("oddHeader", "evenHeader", "firstHeader", "oddFooter", "evenFooter", "firstFooter")
-_MARGIN_CODE: Final = re.compile(r'&(?:"[^"]*"|K[0-9A-Fa-f]{6}|K\d\d[+-]\d{3}|\d+|[A-Za-z])')  #: fonts, colours, page numbers
 _ESCAPED: Final = re.compile("_x([0-9A-Fa-f]{4})_")
 _COLUMNS: Final = 16_384
 
@@ -83,7 +82,7 @@ class _Sheet:
         for element in self.book.package.elements(self.part, "row", *_MARGINS):
             if local(element) == "row":
                 yield dict(self._cells(element))
-            elif text := " ".join(_MARGIN_CODE.sub(" ", element.text or "").split()):
+            elif text := " ".join(MARGIN_CODE.sub(" ", element.text or "").split()):
                 self.margins.append(text)
 
     def after(self) -> Iterator[str]:
