@@ -312,6 +312,24 @@ class KnowledgeSpend(_Row, table=True):
     created_at: datetime = _instant()
 
 
+class KnowledgeRate(_Row, table=True):
+    """One start of something that is asked outside, or its place in the queue for it; see `catalog.rate`."""
+
+    __tablename__ = "knowledge_rate"
+    __table_args__ = (Index("ix_rate_scope_starts", "scope", "starts_at"), Index("ix_rate_scope_job", "scope", "job_id"))
+
+    id: str = Field(primary_key=True)
+    scope: str
+    job_id: str | None = None
+    """Whose start it is; no foreign key, because jobs are pruned and starts count for a minute only."""
+    run_token: str | None = None
+    """Of the run that has the place; it is free again when the run has ended, however that was. `None`: it waits."""
+    starts_at: datetime = _instant()
+    lease_until: datetime | None = _instant(nullable=True)
+    """Of a holder without a job, and of a pause."""
+    released_at: datetime | None = _instant(nullable=True)
+
+
 class KnowledgeRequest(_Row, table=True):
     """An add that named itself, so that sending it twice adds once."""
 
@@ -340,6 +358,7 @@ JOB = _table(KnowledgeJob)
 JOB_ITEM = _table(KnowledgeJobItem)
 WORKER = _table(KnowledgeWorker)
 SPEND = _table(KnowledgeSpend)
+RATE = _table(KnowledgeRate)
 REQUEST = _table(KnowledgeRequest)
 
 IS_CONTAINER = ITEM.c.type.in_(sorted(CONTAINERS))

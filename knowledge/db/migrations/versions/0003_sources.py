@@ -46,12 +46,28 @@ def upgrade() -> None:
     for table, name, columns, unique, where in _INDEXES:
         condition = sa.text(where)
         op.create_index(name, table, columns, unique=unique, sqlite_where=condition, postgresql_where=condition)
+    _make_rate()
     if op.get_bind().dialect.name == "sqlite":
         return _rewrite_checks()
     for name, (_, after) in _CHECKS.items():
         op.drop_constraint(name, "knowledge_item", type_="check")
         op.create_check_constraint(name, "knowledge_item", after)
     return None
+
+
+def _make_rate() -> None:
+    op.create_table(
+        "knowledge_rate",
+        sa.Column("id", sa.String(), primary_key=True),
+        sa.Column("scope", sa.String(), nullable=False),
+        sa.Column("job_id", sa.String()),
+        sa.Column("run_token", sa.String()),
+        sa.Column("starts_at", sa.BigInteger(), nullable=False),
+        sa.Column("lease_until", sa.BigInteger()),
+        sa.Column("released_at", sa.BigInteger()),
+    )
+    op.create_index("ix_rate_scope_starts", "knowledge_rate", ["scope", "starts_at"])
+    op.create_index("ix_rate_scope_job", "knowledge_rate", ["scope", "job_id"])
 
 
 def _rewrite_checks() -> None:
