@@ -44,7 +44,7 @@ def add_items(
         return _receipt(rt, base_id, done)
     rt.require_embedder(base)
     for one in inputs:
-        check(rt, one)
+        check(rt, base, one)
     return admit(rt, base_id, [Incoming.of(one) for one in inputs], strategy=strategy, idempotency_key=idempotency_key)
 
 

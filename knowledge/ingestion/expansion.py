@@ -7,14 +7,14 @@ from typing import IO, Final
 
 from knowledge.catalog import tree
 from knowledge.errors import InvalidOperation, PathNotFound, PathUnreadable
-from knowledge.ingestion import origin
+from knowledge.ingestion import origin, readable
 from knowledge.model.documents import Checkpoint
 from knowledge.model.status import ItemType
 from knowledge.model.views import Item
 from knowledge.pipeline.sources import archive
 from knowledge.pipeline.sources.archive import ArchiveChildren
 from knowledge.pipeline.sources.children import Child, Children, Entry, key_of
-from knowledge.pipeline.sources.directory import DirectoryChildren, shown
+from knowledge.pipeline.sources.directory import Accepts, DirectoryChildren, shown
 from knowledge.pipeline.sources.ignore import Selection
 from knowledge.runtime import Runtime
 
@@ -30,18 +30,19 @@ def children_of(rt: Runtime, root: Item, checkpoint: Checkpoint) -> Children:
         PathUnreadable: the archive has become Knowledge's own file.
     """
     selection, above = _selection(rt, root)
+    accepts = readable.accepts(rt, root.base_id)
     if (place := archive.member_of(root.data)) is not None:
         path, member = place
-        return _archive(rt, path, root.source, member, selection)
+        return _archive(rt, accepts, path, root.source, member, selection)
     match root.type:
         case ItemType.DIRECTORY:
 
             def inside(child: Child) -> Iterator[Entry] | None:
-                return archive.inside(child, rt.readers.accepts, selection, checkpoint)
+                return archive.inside(child, accepts, selection, checkpoint)
 
-            return DirectoryChildren(origin.path_of(root), rt.readers.accepts, rt.files.holds, selection, inside, above)
+            return DirectoryChildren(origin.path_of(root), accepts, rt.files.holds, selection, inside, above)
         case ItemType.ARCHIVE:
-            return _archive(rt, origin.path_of(root), root.source, "", selection)
+            return _archive(rt, accepts, origin.path_of(root), root.source, "", selection)
         case _:
             raise InvalidOperation(f"A {root.type} cannot be expanded here.", item_id=root.id)
 
@@ -59,7 +60,8 @@ def opened_member(rt: Runtime, item: Item, checkpoint: Checkpoint) -> Iterator[I
     folder, _, name = member.rpartition("/")
     source = item.source.removesuffix(f"/{name}")
     wanted = key_of(item.source, item.data)
-    with closing(_archive(rt, path, source, folder, Selection()).scan(checkpoint)) as entries:
+    accepts = readable.accepts(rt, item.base_id)
+    with closing(_archive(rt, accepts, path, source, folder, Selection()).scan(checkpoint)) as entries:
         found = next((one for one in entries if isinstance(one, Child) and one.key == wanted), None)
         if found is None or not callable(found.content):
             raise PathNotFound(path=item.source)
@@ -68,10 +70,10 @@ def opened_member(rt: Runtime, item: Item, checkpoint: Checkpoint) -> Iterator[I
             yield stream
 
 
-def _archive(rt: Runtime, path: Path, source: str, place: str, selection: Selection) -> Children:
+def _archive(rt: Runtime, accepts: Accepts, path: Path, source: str, place: str, selection: Selection) -> Children:
     if rt.files.holds(path):  # it became a link into the data directory
         raise PathUnreadable(path=shown(str(path)), reason="it belongs to Knowledge itself")
-    return ArchiveChildren(path, source, rt.readers.accepts, place, "", selection)
+    return ArchiveChildren(path, source, accepts, place, "", selection)
 
 
 def _selection(rt: Runtime, root: Item) -> tuple[Selection, str]:

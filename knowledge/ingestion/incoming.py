@@ -6,11 +6,12 @@ from pathlib import Path, PurePosixPath
 
 from knowledge.db.columns import utc_now
 from knowledge.errors import InvalidInput, PathNotFound, PathUnreadable, SourceFault
-from knowledge.ingestion import origin
+from knowledge.ingestion import origin, readable
 from knowledge.ingestion.expansion import EXCLUDE, INCLUDE
 from knowledge.model.inputs import DirectoryInput, FileInput, ItemInput, NoteInput
 from knowledge.model.names import folded, numbered, safe_name
 from knowledge.model.status import CONTAINERS, ItemStatus, ItemType
+from knowledge.model.views import Base
 from knowledge.pipeline.sources import note
 from knowledge.pipeline.sources.archive import is_archive
 from knowledge.pipeline.sources.directory import shown
@@ -66,7 +67,7 @@ def directory_name(source: str) -> str:
     return safe_name(PurePosixPath(source).name, fallback="root")
 
 
-def check(rt: Runtime, one: ItemInput) -> None:
+def check(rt: Runtime, base: Base, one: ItemInput) -> None:
     """Refuse what can be seen to fail, before anything is copied.
 
     Raises:
@@ -95,7 +96,7 @@ def check(rt: Runtime, one: ItemInput) -> None:
         raise InvalidInput("This path belongs to Knowledge itself: it lies in the data directory.", path=label)
     if isinstance(one, FileInput):
         try:
-            rt.readers.require_reader(path, path.name)
+            readable.require(rt, base, path, path.name)
         except SourceFault as error:  # which of the many that were handed in
             error.details = {"path": label, **error.details}
             raise

@@ -206,7 +206,7 @@ class _Expansion:
             parent_id = self._row_of(one.folder, rows)
             path = None
             if one.staged is not None:
-                path = one.folder.place(one.child.relative.rpartition("/")[2])
+                path = self._place(tx, one)
                 placed.append(path)
                 self._rt.files.publish(one.staged, path, overwrite=True)  # the prefix is ours alone; a leftover may lie there
             kept = {"size": one.child.size, STAMP: one.child.stamp, **one.child.data}
@@ -217,6 +217,14 @@ class _Expansion:
         items.insert(tx, self._root.base_id, rows)
         status.reconcile(tx, self._root.base_id, {row.group_id for row in rows})  # a completed folder is at work again
         return leaves
+
+    def _place(self, tx: Tx, one: _Taken) -> str:
+        """A free path in its folder; Markdown of a conversion may have come into it since it was entered."""
+        name = one.child.relative.rpartition("/")[2]
+        path = one.folder.place(name)
+        while path.endswith(".md") and items.is_path_taken(tx, self._root.base_id, path):
+            path = one.folder.place(name)
+        return path
 
     def _row_of(self, folder: OpenFolder, rows: list[items.NewItem]) -> ItemId:
         """The row of a folder, made together with those above it if it is new."""

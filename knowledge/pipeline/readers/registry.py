@@ -134,9 +134,10 @@ class ReaderRegistry:
         Raises:
             UnsupportedSource, BinarySource, SourceFault
         """
-        with_details = _Boundary({"name": clean(name)})
+        details = {"name": clean(name)}
+        with_details = _Boundary(details)
         try:
-            media_type = with_details(lambda: detect(source_path, name))
+            media_type = details["media_type"] = with_details(lambda: detect(source_path, name))
         except (EmptySource, CorruptSource, EncryptedSource):
             return
         with_details(lambda: self._best(SourceFile(path=source_path, name=name, media_type=media_type)))
