@@ -49,6 +49,7 @@ WORD_XML: Final = "application/vnd.ms-word+xml"  #: Word 2003 and the flat form 
 XLS: Final = "application/vnd.ms-excel"
 XLSX: Final = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 XML: Final = "application/xml"
+TAR: Final = "application/x-tar"
 ZIP: Final = "application/zip"
 
 #: Kinds of text that have a structure of their own; the suffix decides between them.
@@ -116,6 +117,7 @@ _OLE_STREAMS: Final = (
     ("PowerPoint Document", PPT),
 )
 _OLE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_TAR_MARK: Final = b"ustar"
 _ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")
 _PART_BYTES: Final = 4 << 20  #: of a list of parts; a real one has some kilobytes
 _OFFICE_XML: Final = (
@@ -155,6 +157,8 @@ def detect(path: Path, name: str) -> str:
         return _zip_type(path, suffix)
     if head.startswith(_OLE):
         return _ole_type(path)
+    if head[257:262] == _TAR_MARK:  # before the look at text: files of words are most of what a tar archive holds
+        return TAR
     if looks_like_text(head):
         return _text_type(head, suffix)
     return _binary_type(head, suffix)
