@@ -3,17 +3,20 @@
 Of tracked changes the text as it would be accepted: insertions stay, deletions go.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import ClassVar, Final
 
 from knowledge.errors import CorruptSource
 from knowledge.model.documents import Document, SourceFile
 from knowledge.model.status import Notice
+from knowledge.pipeline.readers.drawing import graphic
 from knowledge.pipeline.readers.markdown import joined, table
 from knowledge.pipeline.readers.media_type import DOCX
-from knowledge.pipeline.readers.ooxml import Element, Package, attribute, chosen, local, opened
+from knowledge.pipeline.readers.ooxml import Element, Package, attribute, child, chosen, local, opened
 
-_GONE: Final = frozenset({"del", "moveFrom", "instrText", "delText", "delInstrText", "rt", "rPr", "pPr", "tblPr", "sectPr"})
+_GONE: Final = frozenset(
+    {"del", "moveFrom", "instrText", "delText", "delInstrText", "rt", "rPr", "pPr", "tblPr", "sectPr", "binData"}
+)
 _TEXT: Final = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "\u2011", "ptab": "\t"}
 _HEADING_LEVELS: Final = 6
 
@@ -43,24 +46,37 @@ def text(package: Package) -> str:
     if root is None:
         raise CorruptSource("This Word file has no text part.", part=main)
     related = package.relationships(main)
-    body = _Body(_heading_levels([package.xml(one.target) for one in related if one.kind == "styles"]))
+    parts = {one.id: one.target for one in related}
+    levels = _heading_levels([package.xml(one.target) for one in related if one.kind == "styles"])
+    body = _Body(levels, lambda element: graphic(package, element, parts))
     blocks = list(body.blocks(root))
-    for kind, mark in (("footnotes", "^"), ("endnotes", "^e"), ("comments", "comment ")):
+    for kind, mark in (("footnotes", "^"), ("endnotes", "^e"), ("comments", "")):
         for one in related:
             if one.kind == kind and (part := package.xml(one.target)) is not None:
                 blocks += _notes(body, part, mark)
     for kind in ("header", "footer"):
-        parts = [package.xml(one.target) for one in related if one.kind == kind]
-        found = [joined(body.blocks(part)) for part in parts if part is not None]
+        found = [
+            joined(body.blocks(part)) for one in related if one.kind == kind and (part := package.xml(one.target)) is not None
+        ]
         blocks += dict.fromkeys(text for text in found if text.strip())  # each once, though every section has its own
     return joined(blocks)
+
+
+def text_of_2003(root: Element) -> str:
+    """All of a document in the XML form of Word 2003, whose notes, headers and footers stand where they belong to."""
+    body = _Body(_heading_levels([one for one in root if local(one) == "styles"]))
+    blocks = list(body.blocks(child(root, "body")))
+    margins = [joined(body.blocks(one)) for one in root.iter("{*}hdr", "{*}ftr")]
+    return joined([*blocks, *body.notes, *dict.fromkeys(text for text in margins if text.strip())])
 
 
 def _notes(body: "_Body", part: Element, mark: str) -> Iterator[str]:
     for note in part:
         text = joined(body.blocks(note))
         if text.strip() and attribute(note, "type") not in ("separator", "continuationSeparator", "continuationNotice"):
-            yield f"[{mark}{attribute(note, 'id') or ''}]: {text}"
+            author = attribute(note, "author")
+            name = f"{mark}{attribute(note, 'id') or ''}" if mark else f"comment by {author}" if author else "comment"
+            yield f"[{name}]: {text}"
 
 
 def _heading_levels(parts: list[Element | None]) -> dict[str, int]:
@@ -96,8 +112,9 @@ def _heading_levels(parts: list[Element | None]) -> dict[str, int]:
 class _Body:
     """Turns block elements into Markdown blocks."""
 
-    def __init__(self, levels: dict[str, int]) -> None:
-        self._levels = levels
+    def __init__(self, levels: dict[str, int], graphic: Callable[[Element], str] = lambda element: "") -> None:
+        self._levels, self._graphic = levels, graphic
+        self.notes: list[str] = []  #: met inside the text, as only Word 2003 writes them
 
     def blocks(self, parent: Element) -> Iterator[str]:
         for element in parent:
@@ -108,6 +125,8 @@ class _Body:
                     yield from self._table(element)
                 case "AlternateContent":
                     yield from self.blocks(chosen(element))
+                case "annotation" if _is_apart(element):
+                    self._annotation(element)
                 case name if name not in _GONE:  # body, sdt, sdtContent, ins, customXml …: only what they hold counts
                     yield from self.blocks(element)
 
@@ -133,10 +152,22 @@ class _Body:
                     inner.extend(self._table(element))
                 case "AlternateContent":
                     yield from self._inline(chosen(element), inner)
+                case "chart" | "relIds":
+                    inner.append(self._graphic(element))
+                case "footnote" | "endnote":
+                    yield f"[^{len(self.notes) + 1}]"
+                    self.notes.append(f"[^{len(self.notes) + 1}]: {joined(self.blocks(element))}")
+                case "annotation" if _is_apart(element):
+                    self._annotation(element)
                 case _ if name in _TEXT:
                     yield _TEXT[name]
                 case _ if name not in _GONE:
                     yield from self._inline(element, inner)
+
+    def _annotation(self, element: Element) -> None:
+        if (attribute(element, "type") or "").endswith("Comment") and (text := joined(self.blocks(element))).strip():
+            author = attribute(element, "author")
+            self.notes.append(f"[comment{f' by {author}' if author else ''}]: {text}")
 
     def _prefix(self, paragraph: Element) -> str:
         level, list_level = 0, -1
@@ -197,6 +228,11 @@ def _found(parent: Element, name: str) -> Iterator[Element]:
             yield element
         elif kind in ("sdt", "sdtContent", "customXml", "ins", "moveTo"):
             yield from _found(element, name)
+
+
+def _is_apart(annotation: Element) -> bool:
+    """Whether an annotation of Word 2003 is a comment or a deletion; others mark text that stays."""
+    return (attribute(annotation, "type") or "").endswith(("Comment", "Deletion", "Formatting"))
 
 
 def _is_deleted(row: Element) -> bool:

@@ -11,10 +11,10 @@ from knowledge.pipeline.readers.media_type import ODS
 from knowledge.pipeline.readers.odf import Flow, OpenDocument, is_flat, packed, repeated
 from knowledge.pipeline.readers.ooxml import Element, Package, attribute, local, parsed
 from knowledge.pipeline.readers.port import Finding
-from knowledge.pipeline.readers.sheets import Row, sheet
+from knowledge.pipeline.readers.sheets import COLUMNS, Row, sheet
 
 _VALUES: Final = ("string-value", "date-value", "time-value", "boolean-value", "value")  #: where a cell shows no text
-_COLUMNS: Final = 16_384
+
 
 _Part = tuple[int, str, Element]  #: number and name of a sheet, and a row or the shapes of it
 
@@ -93,10 +93,10 @@ class _Sheet:
             count = int(value) if (value := attribute(cell, "number-columns-repeated") or "1").isdecimal() else 1
             text = self._flow.line(cell) or _value(cell)
             if text:
-                for place in range(column, min(column + repeated(cell, "number-columns-repeated"), _COLUMNS)):
+                for place in range(column, min(column + repeated(cell, "number-columns-repeated"), COLUMNS)):
                     yield place, text
             column += count
-            if column >= _COLUMNS:
+            if column >= COLUMNS:
                 return
 
 

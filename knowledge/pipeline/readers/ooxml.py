@@ -1,15 +1,15 @@
 """Packages of office files: a zip of XML parts that name each other by relationships."""
 
 import posixpath
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import unquote
 
 from knowledge.errors import CorruptSource
 from knowledge.model.documents import SourceFile
-from knowledge.pipeline.readers.budget import Zip, opened_zip
+from knowledge.pipeline.readers.budget import opened_zip
 
 Element = Any  #: lxml has no types of its own
 
@@ -30,10 +30,25 @@ class Relationship:
     target: str  #: name of the part it leads to
 
 
+class Readable(Protocol):
+    def read(self, size: int = -1, /) -> bytes: ...
+
+
+class Parts(Protocol):
+    """What a package lies in; a `Zip` mostly."""
+
+    @property
+    def entries(self) -> Mapping[str, object]: ...
+
+    def read(self, name: str) -> bytes: ...
+
+    def opened(self, name: str) -> AbstractContextManager[Readable]: ...
+
+
 class Package:
     """The parts of one file; a name is looked up without regard to case, as the standard wants."""
 
-    def __init__(self, archive: Zip) -> None:
+    def __init__(self, archive: Parts) -> None:
         self._archive = archive
         self._names = {name.replace("\\", "/").lstrip("/").lower(): name for name in archive.entries}
 

@@ -7,6 +7,7 @@ from typing import Final
 from knowledge.model.documents import Document
 from knowledge.pipeline.readers.markdown import table
 
+COLUMNS: Final = 16_384  #: a sheet has no more in any program
 ROWS: Final = 500  #: of one document; each has the head of the table, so that a hit far down shows what its columns mean
 _CHARACTERS: Final = 100_000  #: of one document, about
 _CELLS: Final = 200_000  #: of one table, empty ones included: a few cells far apart must not span a giant

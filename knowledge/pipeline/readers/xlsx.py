@@ -16,11 +16,10 @@ from knowledge.pipeline.readers.media_type import XLSX
 from knowledge.pipeline.readers.number_formats import Kind, kind_of, shown
 from knowledge.pipeline.readers.ooxml import Element, Package, attribute, child, chosen, local, opened
 from knowledge.pipeline.readers.port import Finding
-from knowledge.pipeline.readers.sheets import MARGIN_CODE, Row, sheet
+from knowledge.pipeline.readers.sheets import COLUMNS, MARGIN_CODE, Row, sheet
 
 _MARGINS: Final = ("oddHeader", "evenHeader", "firstHeader", "oddFooter", "evenFooter", "firstFooter")
 _ESCAPED: Final = re.compile("_x([0-9A-Fa-f]{4})_")
-_COLUMNS: Final = 16_384
 
 
 class XlsxReader:
@@ -104,7 +103,7 @@ class _Sheet:
                 continue
             place = cell.get("r")
             column = _column(place) if place else column + 1
-            if 0 <= column < _COLUMNS and (text := self._text(cell).strip()):
+            if 0 <= column < COLUMNS and (text := self._text(cell).strip()):
                 yield column, text
 
     def _text(self, cell: Element) -> str:
