@@ -137,13 +137,13 @@ class _Body:
         elif self._is_attached(part, kind):
             if name := file_name(part):
                 self.attachments.append((name, part))
-        elif text := self._decoded(part):
+        elif not kind.startswith("image/") and (text := self._decoded(part)):  # else a logo of the signature
             self._take_text(text, kind)
 
     def _is_attached(self, part: "Message[str, str]", kind: str) -> bool:
         disposition = part.get_content_disposition()
         if kind.startswith("image/"):
-            return disposition == "attachment"  # else a logo of the signature
+            return disposition == "attachment"
         if kind.startswith(("text/", "message/")) and kind != "text/calendar":
             return disposition == "attachment" or bool(disposition and file_name(part))
         return True

@@ -159,8 +159,8 @@ def detect(path: Path, name: str) -> str:
         return _ole_type(path)
     if head[257:262] == _TAR_MARK:  # before the look at text: files of words are most of what a tar archive holds
         return TAR
-    if looks_like_text(head):
-        return _text_type(head, suffix)
+    if looks_like_text(head) or (_STRUCTURED.get(suffix) in (MAIL, MAILBOX) and _MAIL.match(head[:1024].decode("latin-1"))):
+        return _text_type(head, suffix)  # a mail may carry pictures as they are
     return _binary_type(head, suffix)
 
 
