@@ -116,5 +116,5 @@ def _nice_end(text: str, start: int, end: int) -> int:
         for last in boundary.finditer(text, half, end):  # noqa: B007  (the last match is what counts)
             pass
         if last is not None and last.end() > start:
-            return last.end()
+            return splitter.before_cluster(text, last.end(), start)
     return splitter.before_cluster(text, end, start)

@@ -27,6 +27,10 @@ _SEPARATOR_IN_STRUCTURE_SCORE: Final = 30.0
 _DELIMITERS: Final = (("\n\n", 20.0), ("\n", 12.0), ("。", 10.0), (". ", 8.0), (" ", 3.0))
 _SEPARATOR_SCORE: Final = 100.0
 
+#: Joiner and non-joiner, vowels of Thai and Lao that are no marks, voicing of half-width kana.
+_EXTENDING: Final = frozenset("\u200d\u200c\u0e33\u0eb3\uff9e\uff9f")
+_VIRAMA: Final = 9  #: combining class of the sign that takes a consonant's vowel
+
 _LINE_KIND: Final = re.compile(  # what the line after a newline is
     r"(?P<heading>\#{1,6})(?=[ \t])"
     r"|(?P<fence>[ ]{0,3}(?:```|~~~))"
@@ -89,6 +93,8 @@ def trimmed(text: str, start: int, end: int) -> Span | None:
     """The span without whitespace and zero-width characters at its ends; None if nothing visible is left."""
     piece = text[start:end]
     body = piece.lstrip(_TRIMMED)
+    if len(body) < len(piece) and body and unicodedata.combining(body[0]):
+        body = piece[len(piece) - len(body) - 1 :]  # a mark on a blank
     start += len(piece) - len(body)
     body = body.rstrip(_TRIMMED)
     return None if is_blank(body) else Span(start, start + len(body))
@@ -125,7 +131,7 @@ def _walk(text: str, max_chars: int, overlap_chars: int, breaks: Breaks) -> Iter
             cut = len(text)
         else:
             found = _best_break(breaks, max(target - window, cursor + 1), target, window)
-            cut = before_cluster(text, target, cursor) if found is None else found
+            cut = before_cluster(text, target if found is None else found, cursor)
         span = trimmed(text, cursor, cut)
         if span is not None and span.end > covered:  # else all of it lies in the chunk before
             yield span
@@ -218,10 +224,17 @@ def _joined(text: str, place: int, floor: int) -> bool:
     before, after = text[place - 1], text[place]
     if after < "\u0300":
         return before == "\r" and after == "\n"
-    if unicodedata.category(after) in {"Mn", "Me", "Mc"} or after == "\u200d" or "\U0001f3fb" <= after <= "\U0001f3ff":
+    if before in "\n\r":
+        return False
+    kind = unicodedata.category(after)
+    if kind in {"Mn", "Me", "Mc"} or after in _EXTENDING or "\U0001f3fb" <= after <= "\U0001f3ff":
+        return True
+    if "\U000e0020" <= after <= "\U000e007f":  # the letters of a region in a flag
         return True
     if before == "\u200d":
-        return unicodedata.category(after) == "So"
+        return kind == "So"
+    if kind == "Lo" and unicodedata.combining(before) == _VIRAMA:
+        return True  # two consonants of an Indic script, written as one
     if _is_flag_letter(after):
         run = place
         while run > floor and _is_flag_letter(text[run - 1]):

@@ -80,6 +80,7 @@ def decode(data: bytes, *, declared: str | None = None) -> Decoded:
 
 def looks_like_text(sample: bytes) -> bool:
     """Whether the first bytes of a file are text in some charset; a character cut off at the end does not matter."""
+    sample = sample.removeprefix(codecs.BOM_UTF8)
     for mark, encoding in _MARKS:
         if sample.startswith(mark):
             return _is_plain(_leniently(sample[len(mark) :], encoding))

@@ -156,13 +156,35 @@ def test_overlap_as_large_as_the_chunk_still_ends():
     assert len(split("abc " * 50, size=5, overlap=500)) <= 200
 
 
-@pytest.mark.parametrize("cluster", ["e\u0301\u0323", "👩‍👩‍👧", "🇩🇪", "👍🏽", "\u1112\u1161\u11ab"])
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        "e\u0301\u0323",
+        "👩‍👩‍👧",
+        "🇩🇪",
+        "👍🏽",
+        "1\ufe0f\u20e3",
+        "🏳\ufe0f‍🌈",
+        "\U0001f3f4\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f",
+        "\u1112\u1161\u11ab",
+        "क्षि",
+        "กำ",
+        "ｶﾞ",
+    ],
+)
 def test_a_hard_cut_leaves_combined_characters_whole(cluster):
     """What looks like one character stays in one chunk."""
     for shift in range(len(cluster)):
         text = "x" * shift + cluster * 400
         for piece in pieces(text, size=37, overlap=0):
             assert "" == piece.strip("x").replace(cluster, "")
+
+
+@pytest.mark.parametrize(("strategy", "separator"), [("delimiter", " "), ("delimiter", "e"), ("structured", "e")])
+def test_a_separator_under_a_mark_is_no_place_to_cut(strategy, separator):
+    """The mark would stand alone at the beginning of the next chunk."""
+    for piece in pieces("e\u0301 \u0301e\u0301" * 200, size=12, overlap=0, strategy=strategy, separator=separator):
+        assert "\u0301" != piece[0]
 
 
 @pytest.mark.parametrize(

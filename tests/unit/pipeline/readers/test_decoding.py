@@ -91,6 +91,14 @@ def test_nonsense_declaration_does_no_harm(declared):
     assert "café au lait" == decode("café au lait".encode("latin-1"), declared=declared).text
 
 
+@pytest.mark.parametrize("text", ["Straße, grün", "Кіт", "長い"])
+def test_utf8_that_was_cut_is_utf8(text):
+    """A download that broke off: the last character is lost, no other is guessed anew."""
+    decoded = decode((text + "é").encode()[:-1])
+
+    assert (text + "\ufffd", "utf-8", {Notice.ENCODING_REPLACED}) == (decoded.text, decoded.encoding, decoded.notices)
+
+
 @given(st.binary(max_size=300))
 def test_any_bytes_decode_to_something_storable(data):
     """Nothing raises, and what comes out can be written as UTF-8."""
@@ -106,6 +114,7 @@ def test_clean_text_is_what_the_pipeline_expects():
     ("sample", "is_text"),
     [
         (b"a\0# Heading\n\nbody text here", True),
+        (b"\xef\xbb\xbf\0# Heading\n\nbody text here", True),
         ("長".encode() * 3000 + b"\xe9", True),
         (b"\x1b[1mbold\x1b[0m terminal log", True),
         ("café".encode("latin-1"), True),
