@@ -14,6 +14,7 @@ from knowledge.pipeline.conversion.registry import Processors
 from knowledge.pipeline.indexing.embedder import Embedder
 from knowledge.pipeline.indexing.registry import Embedders
 from knowledge.pipeline.readers.registry import ReaderRegistry
+from knowledge.pipeline.sources.url import Web
 from knowledge.pipeline.vectorstore.port import IndexStore, IndexStores
 
 
@@ -42,6 +43,7 @@ class Runtime:
     dispatch: Dispatch
     options: Options
     processors: Processors = field(default_factory=Processors)
+    web: Web = field(default_factory=Web.plain)
 
     def index(self, base: Base) -> IndexStore:
         return self.indexes.open(base.id, base.dimensions)

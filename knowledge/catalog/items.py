@@ -186,6 +186,22 @@ def is_path_taken(tx: Tx, base_id: BaseId, path: str) -> bool:
     return tx.scalar(select(ITEM.c.id).where(ITEM.c.base_id == base_id, named).limit(1)) is not None
 
 
+def paths_below(tx: Tx, base_id: BaseId, prefix: str) -> set[str]:
+    """Every path that a row of this base, `deleting` ones included, names below a container's path."""
+    named = (ITEM.c.relative_path, ITEM.c.indexed_path)
+    found: set[str] = set()
+    for path in named:  # "0" follows "/" in code point order
+        found.update(tx.scalars(select(path).where(ITEM.c.base_id == base_id, path > f"{prefix}/", path < f"{prefix}0")))
+    return found
+
+
+def roots_from(tx: Tx, base_id: BaseId, type_: ItemType, sources: Collection[str]) -> list[Item]:
+    """Visible roots of this type that came from one of these sources."""
+    here = (ITEM.c.base_id == base_id) & (ITEM.c.type == type_) & ITEM.c.group_id.is_(None) & _VISIBLE
+    rows = tx.execute(select(ITEM).where(here, ITEM.c.source.in_(id_set(sources))).order_by(ITEM.c.created_at, ITEM.c.id))
+    return [view(row) for row in rows]
+
+
 def set_data(tx: Tx, item_id: ItemId, **changes: object) -> None:
     """Merge keys into `data`; None removes a key."""
     stored: dict[str, object] | None = tx.scalar(select(ITEM.c.data).where(ITEM.c.id == item_id))

@@ -1,17 +1,18 @@
 """knowledge.index-documents: read, cut and embed one leaf, then replace its material."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from knowledge.catalog import bases, items, jobs, spend, status
 from knowledge.errors import NoTextExtracted, UnsupportedSource
-from knowledge.ingestion import convert
+from knowledge.ingestion import capture, convert
 from knowledge.ingestion.convert import Needed
 from knowledge.ingestion.run import PutBack, Run
 from knowledge.model.documents import Chunking, EmbeddingUse, Material, ReadResult, Vector
 from knowledge.model.quality import Quality
-from knowledge.model.status import ItemStatus, ItemType, Notice
+from knowledge.model.status import ItemStatus, Notice
 from knowledge.model.views import Base, Item
 from knowledge.pipeline.conversion import artefact
 from knowledge.pipeline.indexing import chunker
@@ -25,7 +26,10 @@ _LACKING: Final = frozenset({Notice.NO_TEXT_EXTRACTED, Notice.PARTIAL_TEXT})
 
 
 def run(rt: Runtime, run: Run) -> None:
-    item, base = _begin(rt, run)
+    with capture.place(rt, run) as has_to_fetch:
+        item, base = _begin(rt, run)
+        if item is not None and has_to_fetch:
+            item = capture.fetch(rt, run, item)
     if item is None or base is None:
         return _nothing_to_do(rt, run)
     run.tell("reading")
@@ -75,18 +79,23 @@ def _pass_on(rt: Runtime, run: Run, item: Item, needed: Needed) -> None:
 def _read(rt: Runtime, run: Run, base: Base, item: Item, *, is_converted: bool) -> tuple[ReadResult | None, Needed | None]:
     """(its text, what must convert it to get more); no text where no reader knows the file."""
     path = item.indexed_path if is_converted else item.relative_path
-    assert path is not None  # a file has its copy since it was added, a note its snapshot
+    assert path is not None  # a file has its copy since it was added, a note its snapshot, a page since it was fetched
     with rt.files.local(item.base_id, path) as stored:
         if is_converted:
             return artefact.read(stored), None
-        if item.type is not ItemType.FILE:
-            return rt.readers.read_snapshot(stored), None
+        if capture.is_snapshot(item):
+            return capture.with_capture(item, rt.readers.read_snapshot(stored)), None
         try:
-            read = rt.readers.read(stored, item.title, run.checkpoint)
+            read = rt.readers.read(stored, capture.file_name(item), run.checkpoint)
         except UnsupportedSource as error:
             return None, _only_by_conversion(rt, base, error)
-    chosen = rt.processors.choose(base.file_processor, read.media_type, lacks_text=bool(read.notices & _LACKING))
-    return read, Needed(chosen.name, read.media_type) if chosen else None
+    lacks_text = bool(read.notices & _LACKING)
+    chosen = rt.processors.choose(base.file_processor, read.media_type, lacks_text=lacks_text)
+    if chosen is not None:
+        return read, Needed(chosen.name, read.media_type)
+    if lacks_text and rt.processors.complaint(read.media_type) is not None:
+        read = replace(read, notices=read.notices | {Notice.OCR_MISSING})
+    return read, None
 
 
 def _only_by_conversion(rt: Runtime, base: Base, error: UnsupportedSource) -> Needed:

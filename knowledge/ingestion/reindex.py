@@ -168,11 +168,17 @@ def _restart(rt: Runtime, tx: Tx, run: Run, root_id: ItemId, staged: dict[ItemId
     job, root = run.job, items.find_wanted(tx, root_id)
     if root is None:
         return True
+    is_behind_address = root.type in (ItemType.URL, ItemType.SITEMAP)
+    if is_behind_address and job.input.get("backfill") and root.relative_path is not None:
+        return _from_stored(tx, job, root)
     if root.type in CONTAINERS:
         if probe(root) is not Probe.READABLE:
             return _from_stored(tx, job, root)
         status.restart_expansion(tx, root)
         spec = JobSpec.prepare_root(job.base_id, root.id, job.id, allow_empty=bool(job.input.get("allow_empty")))
+    elif root.type is ItemType.URL:  # its index job fetches it; a fetch that fails leaves what is stored
+        status.begin(tx, root.id, ItemStatus.PROCESSING)
+        spec = JobSpec.index_documents(job.base_id, root.id, job.id)
     else:
         if root.id not in staged or root.relative_path is None:
             return _from_stored(tx, job, root)
@@ -191,5 +197,6 @@ def _from_stored(tx: Tx, job: Job, root: Item) -> bool:
     leaves = [leaf.id for leaf in tree.leaves(tx, job.base_id, [root.id]) if leaf.relative_path]
     for leaf_id in leaves:
         status.begin(tx, leaf_id, ItemStatus.PROCESSING)
-    jobs.enqueue_all(tx, [JobSpec.index_documents(job.base_id, leaf_id, job.id) for leaf_id in leaves], shard=job.shard)
+    specs = [JobSpec.index_documents(job.base_id, leaf_id, job.id, stored=True) for leaf_id in leaves]
+    jobs.enqueue_all(tx, specs, shard=job.shard)
     return True

@@ -6,7 +6,8 @@ A flow closes its row in the transaction that publishes its result. Whatever it 
     CancelRequested          row cancelled, active items parked
     Draining                 abandon: row cancelled, items parked · retry: put back
     PutBack                  put back, no attempt used up
-    EmbedderSlowDown         put back for as long as the provider asks, no attempt used up
+    EmbedderSlowDown,        put back for as long as the provider or web server asks, no attempt used up
+    FetchSlowDown
     BaseBusy, DatabaseBusy   put back for a moment, no attempt used up: somebody else's work is no fault of this job
     transient, unknown       put back with back-off; an abandon job fails at its third
     anything else            abandon: row failed, items parked with the error's code · retry: put back with back-off
@@ -31,6 +32,7 @@ from knowledge.errors import (
     DatabaseBusy,
     Draining,
     EmbedderSlowDown,
+    FetchSlowDown,
     KnowledgeError,
     LeaseLost,
     Stalled,
@@ -48,11 +50,17 @@ _MARGIN: Final = 0.1  #: share of the lease that is left unused: clocks and comm
 
 
 class PutBack(Exception):
-    """The flow is not finished and goes on in a later delivery; its row waits until then."""
+    """The flow is not finished and goes on in a later delivery; its row waits until then.
 
-    def __init__(self, delay_seconds: float) -> None:
+    Args:
+        reason: a code that people see meanwhile, with its detail.
+    """
+
+    def __init__(self, delay_seconds: float, reason: str | None = None, **detail: object) -> None:
         super().__init__(delay_seconds)
         self.delay_seconds = delay_seconds
+        self.reason = reason
+        self.detail = detail
 
 
 class Run:
@@ -139,11 +147,15 @@ def perform(run: Run, flow: Flow) -> None:
         else:
             _settle(rt, job, lambda tx: _give_up(tx, job, jobs.JOB_ABANDONED, INDEXING_INTERRUPTED, {"reason": "drained"}))
     except PutBack as wish:
-        delay = wish.delay_seconds
-        _settle(rt, job, lambda tx: jobs.put_back(tx, job, delay_seconds=delay))
-    except EmbedderSlowDown as error:
+        wanted = wish
+        _settle(
+            rt,
+            job,
+            lambda tx: jobs.put_back(tx, job, delay_seconds=wanted.delay_seconds, error=wanted.reason, detail=wanted.detail),
+        )
+    except (EmbedderSlowDown, FetchSlowDown) as error:
         asked = error
-        log.warning("embedder asks to wait", extra={"seconds": asked.retry_after_seconds})
+        log.warning("asked to wait", extra={"code": asked.code, "seconds": asked.retry_after_seconds})
         _settle(
             rt,
             job,

@@ -86,10 +86,11 @@ class JobSpec:
 
     @classmethod
     def index_documents(
-        cls, base_id: BaseId, item_id: ItemId, parent_id: JobId | None = None, *, converted: bool = False
+        cls, base_id: BaseId, item_id: ItemId, parent_id: JobId | None = None, *, converted: bool = False, stored: bool = False
     ) -> "JobSpec":
-        """`converted`: read what the conversion left, not the file itself."""
-        return cls(JobType.INDEX_DOCUMENTS, base_id, (item_id,), parent_id, input={"converted": True} if converted else {})
+        """`converted`: read what the conversion left, not the file itself. `stored`: read what is stored, fetch nothing."""
+        asked = {name: True for name, value in (("converted", converted), ("stored", stored)) if value}
+        return cls(JobType.INDEX_DOCUMENTS, base_id, (item_id,), parent_id, input=asked)
 
     @classmethod
     def check_file_processing_result(

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from email.message import Message
 from pathlib import PurePosixPath
-from typing import Final, Literal
+from typing import Final, Literal, Self
 from urllib.parse import unquote, urlsplit
 
 from knowledge.errors import FetchBlocked, FetchFault, FetchRefused, FetchSlowDown, FetchTooLarge, NoTextExtracted
@@ -96,6 +96,12 @@ class Web:
     service_at_once: int = 3
     service_per_minute: int = 10
     sitemap_pages: int = 1_000  #: most children of a sitemap or feed
+
+    @classmethod
+    def plain(cls) -> Self:
+        """Direct fetches of public addresses."""
+        client = WebClient()
+        return cls(client, Robots(client))
 
     def limit(self, url: str) -> Limit:
         """Whose patience a fetch of this page uses up."""
