@@ -44,6 +44,7 @@ class Notice(StrEnum):
     PARTIAL_TEXT = "partial_text"  #: some pages or parts gave no text
     ENCODING_REPLACED = "encoding_replaced"  #: bytes that are not valid in the charset became U+FFFD
     ENCODING_GUESSED = "encoding_guessed"  #: not UTF-8; the charset was detected
+    OCR_MISSING = "ocr_missing"  #: pages without text were not read, because no tesseract is installed
     FILES_SKIPPED = "files_skipped"  #: a directory left some of its files out
 
 

@@ -1,11 +1,13 @@
 """What explains an item's status: the job behind it, whose run it is, and its last error."""
 
+from datetime import UTC, datetime
+
 from knowledge.catalog import items, jobs, workers
 from knowledge.db.columns import utc_now
 from knowledge.db.engine import Tx
 from knowledge.locks.process import is_dead, this_process
 from knowledge.model.ids import ItemId
-from knowledge.model.jobs import ACTIVE_JOB, Job, JobStatus, Owner
+from knowledge.model.jobs import ACTIVE_JOB, Job, JobStatus, JobType, Owner
 from knowledge.model.results import Why
 from knowledge.model.status import ACTIVE, CHILD_FAILED, ItemStatus
 from knowledge.model.views import Item
@@ -38,11 +40,29 @@ def _sentence(item: Item, job: Job | None, owner_alive: bool | None) -> str:
         if owner_alive is False:
             return f"{whose} was working on it and is gone; the next sweep settles it."
         return f"{whose} is working on it."
+    if job.type is JobType.CHECK_FILE_PROCESSING_RESULT and job.progress:
+        return _of_conversion(job)
     if job.error:
         return f"It waits until {job.scheduled_at.isoformat()} after {job.error} (attempt {job.attempt})."
     if job.scheduled_at > utc_now():
         return f"It waits until {job.scheduled_at.isoformat()}."
     return "It waits for a worker." if job.published_at else "It waits for its turn among the jobs of its base."
+
+
+def _of_conversion(job: Job) -> str:
+    """What a check knows of the conversion that it waits for."""
+    told, converter = job.progress, job.input.get("processor")
+    trouble = f" ({told['trouble']})" if told.get("trouble") else ""
+    again = f"looked at again at {job.scheduled_at.isoformat(timespec='seconds')}"
+    match told.get("stage"):
+        case "converting":
+            since = datetime.fromtimestamp(float(str(told["began"])), UTC).isoformat(timespec="seconds")
+            place = f", {told['step']} {int(str(told['done'])) + 1} of {told['of']}" if told.get("of") else ""
+            return f"It is being converted by {converter} since {since}{place}{trouble}; {again}."
+        case "queued":
+            return f"It waits for {converter}, which converts as many files as it may; {again}."
+        case _:
+            return f"It waits for {converter}, which is not reached{trouble}; {again}."
 
 
 def _is_alive(tx: Tx, owner: Owner) -> bool | None:

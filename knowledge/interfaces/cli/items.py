@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from knowledge.errors import ItemNotFound, ItemNotInBase
+from knowledge.interfaces.cli import left_out
 from knowledge.interfaces.cli.application import opened_service
 from knowledge.interfaces.cli.exits import ExitCode
+from knowledge.interfaces.cli.notices import advice
 from knowledge.interfaces.cli.options import (
     BaseName,
     Debug,
@@ -60,6 +62,16 @@ def add(
         typer.Option("--note-file", metavar="FILE", allow_dash=True, help="Add this file's text as a note; - is stdin."),
     ] = None,
     title: Annotated[str | None, typer.Option("--title", metavar="TEXT", callback=text, help="Title of the note.")] = None,
+    include: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--include", metavar="PATTERN", callback=texts, help="Of directories, take only such files; as in .gitignore."
+        ),
+    ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option("--exclude", metavar="PATTERN", callback=texts, help="Of directories, leave such files and folders out."),
+    ] = None,
     on_conflict: Annotated[
         Strategy, typer.Option("--on-conflict", help="What to do about what is there with the same type and name.")
     ] = Strategy.RENAME,
@@ -73,7 +85,10 @@ def add(
     debug: Debug = False,
 ) -> ExitCode:
     """Add files, directories and notes. Their bytes are copied; indexing goes on in the background."""
-    inputs = [*map(_path_input, paths or ()), *_notes(notes or (), note_file, title)]
+    inputs = [
+        *(_path_input(path, include or (), exclude or ()) for path in paths or ()),
+        *_notes(notes or (), note_file, title),
+    ]
     if not inputs:
         raise typer.BadParameter("nothing to add: give a PATH, --note or --note-file")
     output = Output(as_json=json)
@@ -102,18 +117,19 @@ def add(
     if waited:
         _print_end(output, waited, base)
         for item in items:
-            if left_out := _left_out(item):
-                output.hint(f"left out of {item.title}: {left_out}; see `knowledge item show {item.id}`")
+            if missed := left_out.reasons(item):
+                output.hint(f"left out of {item.title}: {missed}; see `knowledge item show {item.id}`")
     elif not lacking:
         output.hint(f"accepted {counted(len(items), 'item')}; see `knowledge item list`, or use --wait")
     return waited.exit_code if waited else ExitCode.OK
 
 
 class Kind(StrEnum):
-    """The types of items that can be added."""
+    """The types of items."""
 
     FILE = "file"
     DIRECTORY = "directory"
+    ARCHIVE = "archive"
     NOTE = "note"
 
 
@@ -156,6 +172,8 @@ def list_items(
         output.hint(f"{len(page.items)} of {page.total}; go on with --cursor {page.next_cursor}")
     elif not page.items:
         output.hint("no items")
+    if (next_step := advice(page.items)) is not None:
+        output.hint(next_step)
     return ExitCode.OK
 
 
@@ -177,9 +195,12 @@ def show(item_id: ItemName, json: Json = False, debug: Debug = False) -> ExitCod
         for failure in failures:
             if failure.id != item.id:
                 out.line(f"  {_failure(failure)}")
-        _print_left_out(out, item)
+        left_out.print_names(out, item)
 
-    Output(as_json=json).answer(wire, people)
+    output = Output(as_json=json)
+    output.answer(wire, people)
+    if (next_step := advice([item])) is not None:
+        output.hint(next_step)
     return ExitCode.OK
 
 
@@ -294,7 +315,7 @@ def delete(
 # what is added ---------------------------------------------------------------------------------------------------------------
 
 
-def _path_input(typed: str) -> ItemInput:
+def _path_input(typed: str, include: Sequence[str], exclude: Sequence[str]) -> ItemInput:
     """A directory if it is one now; everything else is a file, and the service says what is wrong with it."""
     if not typed:  # as a path this would be the current directory
         raise typer.BadParameter("a PATH is empty: name a file or directory")
@@ -302,7 +323,9 @@ def _path_input(typed: str) -> ItemInput:
     if encoding != "utf-8" and any("\ud800" <= character <= "\udfff" for character in typed):
         raise typer.BadParameter(f"{printable(typed)} cannot be read in this locale ({encoding}); set PYTHONUTF8=1")
     path = Path(typed)
-    return DirectoryInput(path=path) if path.is_dir() else FileInput(path=path)
+    if path.is_dir():
+        return checked(DirectoryInput, {"path": path, "include": tuple(include), "exclude": tuple(exclude)})
+    return FileInput(path=path)
 
 
 def _notes(written: Sequence[str], file: Path | None, title: str | None) -> Sequence[NoteInput]:
@@ -397,29 +420,6 @@ def _print_items(out: Output, items: Sequence[Item]) -> None:
     out.table(("ID", "TYPE", "STATUS", "CHUNKS", "TEXT", "NOTICES", "NAME"), rows)
 
 
-def _left_out(item: Item) -> str | None:
-    """What a directory did not take, by reason; None if it took everything."""
-    skipped = item.data.get("skipped")
-    if not isinstance(skipped, dict):
-        return None
-    return ", ".join(f"{number} {reason}" for reason, number in skipped.get("reasons", {}).items())
-
-
-def _print_left_out(out: Output, item: Item) -> None:
-    """The names of what a directory did not take, as far as they were kept; hidden files are counted only."""
-    skipped = item.data.get("skipped")
-    if not isinstance(skipped, dict):
-        return
-    sample = skipped.get("sample", [])
-    for one in sample:
-        out.line(f"left out: {one['path']} ({one['reason']})")
-    hidden = skipped.get("reasons", {}).get("hidden", 0)
-    if more := skipped.get("count", 0) - hidden - len(sample):
-        out.line(f"left out: {more} more")
-    if hidden:
-        out.line(f"left out: {counted(hidden, 'hidden file or folder', 'hidden files and folders')}, not named")
-
-
 def _failure(item: Item) -> str:
     what = detail(item.error_detail)
     name = item.concept_id or item.relative_path or item.title
@@ -464,7 +464,7 @@ def _record(item: Item) -> dict[str, str | None]:
         "chunks": None if item.chunk_count is None else str(item.chunk_count),
         **record(item.quality),
         "notices": ", ".join(item.notices),
-        "left out": _left_out(item),
+        "left out": left_out.reasons(item),
         "created": clock(item.created_at),
         "updated": clock(item.updated_at),
     }
