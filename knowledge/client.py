@@ -186,8 +186,17 @@ class KnowledgeClient:
     def delete_items(self, base_id: BaseId, item_ids: Sequence[ItemId]) -> DeleteReceipt:
         return self._call("delete_items", DeleteReceipt, base_id=base_id, item_ids=list(item_ids))
 
-    def reindex_items(self, base_id: BaseId, item_ids: Sequence[ItemId], *, allow_empty: bool = False) -> ReindexReceipt:
-        return self._call("reindex_items", ReindexReceipt, base_id=base_id, item_ids=list(item_ids), allow_empty=allow_empty)
+    def reindex_items(
+        self, base_id: BaseId, item_ids: Sequence[ItemId], *, allow_empty: bool = False, only_changed: bool = False
+    ) -> ReindexReceipt:
+        return self._call(
+            "reindex_items",
+            ReindexReceipt,
+            base_id=base_id,
+            item_ids=list(item_ids),
+            allow_empty=allow_empty,
+            only_changed=only_changed,
+        )
 
     def reindex_interrupted(self, base_id: BaseId) -> ReindexReceipt:
         return self._call("reindex_interrupted", ReindexReceipt, base_id=base_id)

@@ -126,13 +126,16 @@ class KnowledgeService:
         """
         return add.add_items(self.rt, base_id, inputs, strategy=strategy, idempotency_key=idempotency_key)
 
-    def reindex_items(self, base_id: BaseId, item_ids: Sequence[ItemId], *, allow_empty: bool = False) -> ReindexReceipt:
+    def reindex_items(
+        self, base_id: BaseId, item_ids: Sequence[ItemId], *, allow_empty: bool = False, only_changed: bool = False
+    ) -> ReindexReceipt:
         """Acquire sources again onto their stored paths and index them again; directories are synchronised with their folder.
 
         Args:
             allow_empty: let a folder that has become empty empty its directory.
+            only_changed: of directories, leave completed files alone whose size and time are as they were.
         """
-        return reindex.reindex_items(self.rt, base_id, item_ids, allow_empty=allow_empty)
+        return reindex.reindex_items(self.rt, base_id, item_ids, allow_empty=allow_empty, only_changed=only_changed)
 
     def reindex_interrupted(self, base_id: BaseId) -> ReindexReceipt:
         """The same for everything in a base that an interruption left `failed`."""

@@ -36,7 +36,9 @@ from knowledge.runtime import Runtime
 _BUSY_SECONDS: Final = 2.0  #: until the next look at items that another reindex or a delete has
 
 
-def reindex_items(rt: Runtime, base_id: BaseId, item_ids: Sequence[ItemId], *, allow_empty: bool = False) -> ReindexReceipt:
+def reindex_items(
+    rt: Runtime, base_id: BaseId, item_ids: Sequence[ItemId], *, allow_empty: bool = False, only_changed: bool = False
+) -> ReindexReceipt:
     """See `KnowledgeService.reindex_items`.
 
     Raises, with nothing changed:
@@ -54,7 +56,8 @@ def reindex_items(rt: Runtime, base_id: BaseId, item_ids: Sequence[ItemId], *, a
     with rt.locks.base(base_id), rt.db.write(durable=True) as tx:
         bases.require_runnable(tx, base_id)
         require_settled(tx, base_id, ids)
-        job_id = jobs.enqueue(tx, JobSpec.reindex_subtree(base_id, ids, allow_empty=allow_empty), shard=base.shard)
+        spec = JobSpec.reindex_subtree(base_id, ids, allow_empty=allow_empty, only_changed=only_changed)
+        job_id = jobs.enqueue(tx, spec, shard=base.shard)
     return ReindexReceipt(base_id, ids, job_id, rt.dispatch.publish_due(base_id))
 
 
@@ -175,7 +178,8 @@ def _restart(rt: Runtime, tx: Tx, run: Run, root_id: ItemId, staged: dict[ItemId
         if probe(root) is not Probe.READABLE:
             return _from_stored(tx, job, root)
         status.restart_expansion(tx, root)
-        spec = JobSpec.prepare_root(job.base_id, root.id, job.id, allow_empty=bool(job.input.get("allow_empty")))
+        asked = {name: bool(job.input.get(name)) for name in ("allow_empty", "only_changed")}
+        spec = JobSpec.prepare_root(job.base_id, root.id, job.id, **asked)
     elif root.type is ItemType.URL:  # its index job fetches it; a fetch that fails leaves what is stored
         status.begin(tx, root.id, ItemStatus.PROCESSING)
         spec = JobSpec.index_documents(job.base_id, root.id, job.id)

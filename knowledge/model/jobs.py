@@ -80,9 +80,17 @@ class JobSpec:
 
     @classmethod
     def prepare_root(
-        cls, base_id: BaseId, item_id: ItemId, parent_id: JobId | None = None, *, allow_empty: bool = False
+        cls,
+        base_id: BaseId,
+        item_id: ItemId,
+        parent_id: JobId | None = None,
+        *,
+        allow_empty: bool = False,
+        only_changed: bool = False,
     ) -> "JobSpec":
-        return cls(JobType.PREPARE_ROOT, base_id, (item_id,), parent_id, input={"allow_empty": allow_empty})
+        """`only_changed`: files whose size and time are as they were are not indexed again."""
+        asked = {"allow_empty": allow_empty, "only_changed": only_changed}
+        return cls(JobType.PREPARE_ROOT, base_id, (item_id,), parent_id, input=asked)
 
     @classmethod
     def index_documents(
@@ -102,10 +110,16 @@ class JobSpec:
 
     @classmethod
     def reindex_subtree(
-        cls, base_id: BaseId, root_ids: Iterable[ItemId], *, allow_empty: bool = False, backfill: bool = False
+        cls,
+        base_id: BaseId,
+        root_ids: Iterable[ItemId],
+        *,
+        allow_empty: bool = False,
+        backfill: bool = False,
+        only_changed: bool = False,
     ) -> "JobSpec":
-        """`backfill`: the items lack their first vectors until it is done."""
-        asked = {"allow_empty": allow_empty, "backfill": backfill}
+        """`backfill`: the items lack their first vectors until it is done. `only_changed`: see `prepare_root`."""
+        asked = {"allow_empty": allow_empty, "backfill": backfill, "only_changed": only_changed}
         return cls(JobType.REINDEX_SUBTREE, base_id, tuple(sorted(root_ids)), input=asked)
 
     @classmethod
