@@ -32,7 +32,7 @@ from knowledge.pipeline.readers.media_type import (
 from knowledge.pipeline.readers.port import Finding, Reader
 from knowledge.pipeline.readers.process import ReaderProcess
 from knowledge.pipeline.readers.reading import Began, Reading
-from knowledge.pipeline.sources.directory import SkipReason
+from knowledge.pipeline.sources.children import SkipReason
 from knowledge.pipeline.sources.snapshot import strip
 
 GROUP: Final = "knowledge.readers"

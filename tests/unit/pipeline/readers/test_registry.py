@@ -15,7 +15,7 @@ from knowledge.model.documents import Document
 from knowledge.model.status import Notice
 from knowledge.pipeline.readers import registry as registry_module
 from knowledge.pipeline.readers.registry import ReaderRegistry
-from knowledge.pipeline.sources.directory import SkipReason
+from knowledge.pipeline.sources.children import SkipReason
 
 
 class FakeReader:
