@@ -23,12 +23,15 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSetti
 from config.secrets import MASK, hide, hide_password_of, mask_url
 from knowledge.errors import ConfigurationError
 from knowledge.pipeline.conversion.tesseract import wrong_names
+from knowledge.pipeline.http.address import AllowList
 
 PREFIX: Final = "KNOWLEDGE_"
 FILE_SUFFIX: Final = "_FILE"
 READ_ELSEWHERE: Final = frozenset({"KNOWLEDGE_APP"})  #: names the factory of the runtime; read by `knowledge.interfaces`
 BROKER_SCHEMES: Final = ("redis", "rediss", "redis+socket", "amqp", "amqps")
 DATABASE_SCHEMES: Final = ("sqlite",)
+WEB_SCHEMES: Final = ("http", "https")
+JINA: Final = "jina"
 OURS: Final = ("catalogue.sqlite", "embeddings.sqlite", "broker/endpoint.json", "run/logs")  #: what only a data directory holds
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 SWEEPS_PER_LEASE: Final = 2  #: a lease must outlive two sweeps, or a slow write looks like a dead worker
@@ -103,6 +106,32 @@ class Settings(BaseSettings):
     )
     ocr_processes: Count = Field(2, description="How many files are read by OCR at once on this host.")
 
+    http_allow: tuple[str, ...] = Field(
+        (),
+        description="Hosts, addresses and networks that pages may be fetched from though they are not public, as a JSON list.",
+    )
+    http_proxy: SecretStr | None = Field(
+        None, description="Proxy for fetching pages; it must refuse private addresses itself. Unset means none is used."
+    )
+    http_user_agent: Annotated[str, Field(min_length=1, pattern=r"^[\x20-\x7e]+$")] = Field(
+        "Mozilla/5.0 (compatible; Knowledge)", description="What we call ourselves when we fetch pages."
+    )
+    http_seconds: Seconds = Field(60, description="How long fetching one page may take, redirects included.")
+    http_max_mb: Count = Field(50, description="Size of the largest file that is fetched from an address, in MiB.")
+    url_page_max_mb: Count = Field(5, description="Size of the largest HTML page that is taken, in MB.")
+    url_host_concurrency: Count = Field(3, description="How many pages of one host are fetched at once, by all workers.")
+    url_host_per_minute: Count = Field(60, description="How many pages of one host are fetched in a minute, by all workers.")
+    url_robots: Literal["children", "always", "never"] = Field(
+        "children", description="When robots.txt is obeyed: for pages found in sitemaps and feeds, always, or never."
+    )
+    url_reader: str | None = Field(
+        None, description="jina, or the address of a reader service like it, to fetch pages in our place; unset means none."
+    )
+    url_reader_key: SecretStr | None = Field(None, description="Key for the reader service; unset means anonymous use.")
+    url_reader_concurrency: Count = Field(3, description="How many pages the reader service fetches for us at once.")
+    url_reader_per_minute: Count = Field(10, description="How many pages the reader service is asked for in a minute.")
+    sitemap_pages: Count = Field(1000, description="How many pages of one sitemap or feed are taken.")
+
     flower_host: str = Field("127.0.0.1", description="Address that Flower listens on.")
     flower_port: Annotated[int, Field(ge=1, le=65_535)] = Field(5555, description="Port of Flower; the next free one if taken.")
     flower_user: Annotated[str, Field(pattern=r"^[^:,\s]+$")] = Field("knowledge", description="User name for Flower.")
@@ -133,8 +162,9 @@ class Settings(BaseSettings):
     def model_post_init(self, context: Any, /) -> None:
         """Secrets given to a setting are hidden from the logs from here on."""
         super().model_post_init(context)
-        for url in (self.broker_url, self.database_url):
+        for url in (self.broker_url, self.database_url, self.http_proxy):
             hide_password_of(url.get_secret_value() if url else "")
+        hide(self.url_reader_key.get_secret_value() if self.url_reader_key else "")
         hide(self.flower_password.get_secret_value() if self.flower_password else "")
 
     @property
@@ -290,6 +320,13 @@ def impossible(settings: Settings) -> Iterator[tuple[str, str]]:
         yield "flower_password", "holds a comma, at which Flower would cut it; choose one without"
     yield from wrong_address("broker_url", settings.broker_url, BROKER_SCHEMES)
     yield from wrong_address("database_url", settings.database_url, DATABASE_SCHEMES)
+    yield from wrong_address("http_proxy", settings.http_proxy, WEB_SCHEMES)
+    try:
+        AllowList.of(settings.http_allow)
+    except ConfigurationError as error:
+        yield "http_allow", f"cannot be used: {error}"
+    if settings.url_reader not in (None, JINA):
+        yield from wrong_address("url_reader", SecretStr(settings.url_reader), WEB_SCHEMES)
     if settings.models_file is not None:
         try:
             settings.models_file.open("rb").close()

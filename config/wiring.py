@@ -19,10 +19,17 @@ from knowledge.ingestion.window import LedgerWindow
 from knowledge.locks.file import FileLocks
 from knowledge.model.budget import MIB, Budget
 from knowledge.model.documents import EmbedderSpec
+from knowledge.model.urls import host_of
 from knowledge.pipeline.conversion.registry import Processors
+from knowledge.pipeline.http.address import AllowList
+from knowledge.pipeline.http.client import Limits, WebClient
 from knowledge.pipeline.indexing.registry import Embedders
 from knowledge.pipeline.readers.process import ReaderProcess
 from knowledge.pipeline.readers.registry import ReaderRegistry
+from knowledge.pipeline.sources import reader_service as reader_services
+from knowledge.pipeline.sources.reader_service import ReaderService
+from knowledge.pipeline.sources.robots import Robots
+from knowledge.pipeline.sources.url import Web
 from knowledge.pipeline.vectorstore.sqlite import SqliteIndexStores
 from knowledge.runtime import Options, Runtime
 from knowledge.service import KnowledgeService
@@ -69,8 +76,37 @@ def runtime(settings: Settings, app: Celery, *, pooled: bool = True) -> Runtime:
             conversion_seconds=settings.conversion_seconds,
             conversion_poll_seconds=settings.conversion_poll_seconds,
         ),
+        web=web(settings),
         processors=Processors.installed({"ocr": ocr_options(settings, budget)}),
     )
+
+
+def web(settings: Settings) -> Web:
+    """How pages are fetched."""
+    allow = AllowList.of(settings.http_allow)
+    limits = Limits(total_seconds=settings.http_seconds, max_bytes=settings.http_max_mb * MIB)
+    proxy = settings.http_proxy.get_secret_value() if settings.http_proxy else None
+    client = WebClient(user_agent=settings.http_user_agent, limits=limits, allow=allow, proxy=proxy)
+    return Web(
+        client,
+        Robots(client),
+        service=reader_service(settings, client),
+        obey_robots=settings.url_robots,
+        page_bytes=settings.url_page_max_mb * 1_000_000,
+        host_at_once=settings.url_host_concurrency,
+        host_per_minute=settings.url_host_per_minute,
+        service_at_once=settings.url_reader_concurrency,
+        service_per_minute=settings.url_reader_per_minute,
+        sitemap_pages=settings.sitemap_pages,
+    )
+
+
+def reader_service(settings: Settings, client: WebClient) -> ReaderService | None:
+    if settings.url_reader is None:
+        return None
+    endpoint = reader_services.JINA if settings.url_reader == config_settings.JINA else settings.url_reader
+    key = settings.url_reader_key.get_secret_value() if settings.url_reader_key else None
+    return ReaderService(endpoint, client.allowing(host_of(endpoint)), key)
 
 
 def ocr_options(settings: Settings, budget: Budget) -> dict[str, Any]:

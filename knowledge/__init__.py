@@ -17,7 +17,9 @@ if TYPE_CHECKING:
         FileInput,
         ItemInput,
         NoteInput,
+        SitemapInput,
         Strategy,
+        UrlInput,
     )
     from knowledge.model.results import (
         AddReceipt,
@@ -53,8 +55,10 @@ __all__ = [
     "RestoreReceipt",
     "SearchAnswer",
     "SearchHit",
+    "SitemapInput",
     "StatusCounts",
     "Strategy",
+    "UrlInput",
 ]
 
 
@@ -69,7 +73,9 @@ _MODULES: Final = {  # by their public names
         "FileInput",
         "ItemInput",
         "NoteInput",
+        "SitemapInput",
         "Strategy",
+        "UrlInput",
     ),
     "model.results": (
         "AddReceipt",

@@ -28,6 +28,7 @@ from knowledge.pipeline.conversion.port import FileProcessor
 from knowledge.pipeline.conversion.registry import Processors
 from knowledge.pipeline.indexing.registry import Embedders
 from knowledge.pipeline.readers.registry import ReaderRegistry
+from knowledge.pipeline.sources.url import Web
 from knowledge.pipeline.vectorstore.sqlite import SqliteIndexStores
 from knowledge.runtime import Options, Runtime
 from knowledge.service import KnowledgeService
@@ -55,6 +56,7 @@ class House:
         lock_seconds: float = 5.0,
         busy_timeout_seconds: float = 5.0,
         processors: Sequence[FileProcessor] = (),
+        web: Web | None = None,
         **options: float,
     ) -> None:
         self.root = root
@@ -73,6 +75,7 @@ class House:
             dispatch=Dispatch(LedgerWindow(db, size=window), self.sender),
             options=Options(base_concurrency=window, **options),  # type: ignore[arg-type]  # every option is a number
             processors=Processors(processors),
+            web=web or Web.plain(),
         )
         self.db = db
         self.service = KnowledgeService(self.rt)

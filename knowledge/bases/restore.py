@@ -10,6 +10,7 @@ from knowledge.catalog import bases, items
 from knowledge.errors import InvalidInput, InvalidOperation, KnowledgeError, SourceMissing
 from knowledge.ingestion import origin
 from knowledge.ingestion.add import admit
+from knowledge.ingestion.capture import CAPTURE, TITLE
 from knowledge.ingestion.expansion import EXCLUDE, INCLUDE
 from knowledge.ingestion.incoming import Incoming
 from knowledge.ingestion.reindex import probe
@@ -89,8 +90,24 @@ def _incoming(rt: Runtime, root: Item, files: ExitStack) -> Incoming | None:
             return Incoming(root.type, root.source, root.stored_name, bytes_at=stored, data=data)
         case ItemType.NOTE:
             return Incoming.note(root.source, str(root.data.get("content", "")))
+        case ItemType.URL:
+            return _page(rt, root, files)
+        case ItemType.SITEMAP:
+            return Incoming(root.type, root.source, root.stored_name)
         case _:
             return None
+
+
+def _page(rt: Runtime, root: Item, files: ExitStack) -> Incoming:
+    """With its stored copy, so that nothing is fetched; without one it is fetched when it is indexed."""
+    try:
+        if root.relative_path is None:
+            return Incoming.page(root.source)
+        stored = files.enter_context(rt.files.local(root.base_id, root.relative_path))
+    except SourceMissing:
+        return Incoming.page(root.source)
+    data = {key: kept for key, kept in root.data.items() if key in (CAPTURE, TITLE)}
+    return Incoming(root.type, root.source, root.stored_name, bytes_at=stored, data=data)
 
 
 def _undo(rt: Runtime, made: Base, error: KnowledgeError) -> None:

@@ -1,4 +1,4 @@
-"""Accept files, directories and notes: all of a call or nothing.
+"""Accept files, directories, notes and addresses: all of a call or nothing.
 
 Bytes are copied beside raw/ first. Then, under the base lock, one durable transaction makes names, rows and jobs, and the
 bytes are renamed into place inside it; a failure leaves neither rows nor files.
@@ -33,7 +33,8 @@ def add_items(
     """See `KnowledgeService.add_items`.
 
     Raises:
-        InvalidInput: nothing to add. PathNotFound, PathUnreadable, UnsupportedSource, BinarySource: one of the paths.
+        InvalidInput: nothing to add. InvalidUrl: an address.
+        PathNotFound, PathUnreadable, UnsupportedSource, BinarySource: one of the paths.
         BaseNotFound, BaseFailed, ModelNotFound, BaseBusy, StorageFull, StorageFailed, DatabaseBusy.
     """
     if not inputs:
@@ -57,6 +58,7 @@ def admit(
     idempotency_key: str | None = None,
 ) -> AddReceipt:
     """Take in what has been checked."""
+    incoming = conflicts.each_page_once(incoming)
     if strategy is Strategy.REPLACE:
         incoming = conflicts.last_of_each(incoming)
     elif (
@@ -108,6 +110,8 @@ def _commit(
         base = bases.require_runnable(tx, base_id)
         items.insert(tx, base_id, [_row(item_id, one) for item_id, one in zip(ids, incoming, strict=True)])
         for position, (item_id, one) in enumerate(zip(ids, incoming, strict=True)):
+            if one.is_named_later:
+                continue
             path = _free_path(rt, tx, base_id, item_id, one)
             items.set_path(tx, item_id, path)
             if position in staged:

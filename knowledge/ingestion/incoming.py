@@ -3,20 +3,25 @@
 import os
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import Final
+from urllib.parse import urlsplit
 
 from knowledge.db.columns import utc_now
 from knowledge.errors import InvalidInput, PathNotFound, PathUnreadable, SourceFault
 from knowledge.ingestion import origin, readable
 from knowledge.ingestion.expansion import EXCLUDE, INCLUDE
-from knowledge.model.inputs import DirectoryInput, FileInput, ItemInput, NoteInput
+from knowledge.model.inputs import DirectoryInput, FileInput, ItemInput, NoteInput, SitemapInput, UrlInput
 from knowledge.model.names import folded, numbered, safe_name
 from knowledge.model.status import CONTAINERS, ItemStatus, ItemType
+from knowledge.model.urls import host_of, normal_url
 from knowledge.model.views import Base
 from knowledge.pipeline.sources import note
 from knowledge.pipeline.sources.archive import is_archive
 from knowledge.pipeline.sources.directory import shown
 from knowledge.pipeline.sources.ignore import require_patterns
 from knowledge.runtime import Runtime
+
+BY_ADDRESS: Final = frozenset({ItemType.URL, ItemType.SITEMAP})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,11 @@ class Incoming:
                 return cls(ItemType.DIRECTORY, shown(str(path)), directory_name(str(path)), data=data)
             case NoteInput():
                 return cls.note(one.source, one.content)
+            case UrlInput():
+                return cls.page(one.url)
+            case SitemapInput():
+                url = normal_url(one.url)
+                return cls(ItemType.SITEMAP, url, sitemap_name(url))
 
     @classmethod
     def note(cls, source: str, content: str) -> "Incoming":
@@ -53,14 +63,32 @@ class Incoming:
         name = numbered(f"{note.stem(source)}.md", 0)  # cut again: 80 characters can be more than a name may have bytes
         return cls(ItemType.NOTE, source, name, text=snapshot, data={"content": content})
 
+    @classmethod
+    def page(cls, url: str) -> "Incoming":
+        """Raises `InvalidUrl`."""
+        url = normal_url(url)
+        return cls(ItemType.URL, url, url)
+
     @property
     def key(self) -> tuple[ItemType, str]:
-        """Roots with one key are in each other's way."""
-        return self.type, folded(self.name)
+        """Roots with one key are in each other's way: one name, or for what is behind an address one address."""
+        return self.type, self.source if self.type in BY_ADDRESS else folded(self.name)
+
+    @property
+    def is_named_later(self) -> bool:
+        """Whether it gets its name when it is fetched."""
+        return self.type is ItemType.URL and self.bytes_at is None and self.text is None
 
     @property
     def status(self) -> ItemStatus:
         return ItemStatus.PREPARING if self.type in CONTAINERS else ItemStatus.PROCESSING
+
+
+def sitemap_name(url: str) -> str:
+    """What the folder of its pages is called."""
+    last = PurePosixPath(urlsplit(url).path).stem
+    host = host_of(url)
+    return safe_name(host if last in ("", "sitemap", "sitemap_index") else f"{host}-{last}", fallback="sitemap")
 
 
 def directory_name(source: str) -> str:
@@ -71,9 +99,12 @@ def check(rt: Runtime, base: Base, one: ItemInput) -> None:
     """Refuse what can be seen to fail, before anything is copied.
 
     Raises:
-        PathNotFound, PathUnreadable, InvalidInput, UnsupportedSource, BinarySource
+        PathNotFound, PathUnreadable, InvalidInput, InvalidUrl, UnsupportedSource, BinarySource
     """
     if isinstance(one, NoteInput):
+        return
+    if isinstance(one, UrlInput | SitemapInput):
+        normal_url(one.url)
         return
     if isinstance(one, DirectoryInput):
         require_patterns(INCLUDE, one.include)

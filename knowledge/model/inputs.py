@@ -125,6 +125,20 @@ class DirectoryInput(_Input):
     """And without what matches these, folders included."""
 
 
+class UrlInput(_Input):
+    """A page or file behind an http or https address; fetched when it is indexed."""
+
+    type: Literal["url"] = "url"
+    url: NonBlank
+
+
+class SitemapInput(_Input):
+    """A sitemap or feed; each page that it names becomes an item of its own."""
+
+    type: Literal["sitemap"] = "sitemap"
+    url: NonBlank
+
+
 class NoteInput(_Input):
     type: Literal["note"] = "note"
     content: str = Field(max_length=MAX_NOTE_CHARACTERS)
@@ -138,4 +152,4 @@ class NoteInput(_Input):
         return first if len(first) <= MAX_SOURCE_CHARACTERS else f"{first[: MAX_SOURCE_CHARACTERS - 1]}…"
 
 
-ItemInput = Annotated[FileInput | DirectoryInput | NoteInput, Field(discriminator="type")]
+ItemInput = Annotated[FileInput | DirectoryInput | NoteInput | UrlInput | SitemapInput, Field(discriminator="type")]

@@ -71,10 +71,12 @@ class Item:
 
     @property
     def title(self) -> str:
-        """What a person calls it: the name of a file or folder as it was found, else that of its snapshot, else its source.
+        """What a person calls it: a file or folder by its name as it was found, a page as it calls itself, else by its copy.
 
         May hold anything that a disk or an archive allows in a name, line breaks and direction marks included.
         """
+        if self.type is ItemType.URL and isinstance(titled := self.data.get("title"), str):
+            return titled
         if self.type in _NAMED_BY_SOURCE and (name := self.source.rstrip("/").rsplit("/", 1)[-1]):
             return name
         return self.stored_name

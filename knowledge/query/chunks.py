@@ -55,15 +55,17 @@ def preview(rt: Runtime, item_id: ItemId, *, characters: int = 2_000) -> Preview
 
 
 def file_path(rt: Runtime, item_id: ItemId) -> Path:
-    """The stored copy of a file, never its converted text; whether it is still there is not checked.
+    """The stored copy of a file or page, never its converted text; whether it is still there is not checked.
 
     Raises:
-        ItemNotFound. InvalidOperation: the item is no file.
+        ItemNotFound. InvalidOperation: the item is neither, or the page has not been fetched.
     """
     with rt.db.read() as tx:
         item = items.get(tx, item_id)
-    if item.type is not ItemType.FILE or item.relative_path is None:
-        raise InvalidOperation("Only files have a stored copy.", item_id=item_id, type=item.type.value)
+    if item.type not in (ItemType.FILE, ItemType.URL) or item.relative_path is None:
+        raise InvalidOperation(
+            "Only files, and pages that have been fetched, have a stored copy.", item_id=item_id, type=item.type.value
+        )
     return rt.files.path(item.base_id, item.relative_path)
 
 

@@ -1,5 +1,6 @@
 """knowledge item add | list | show | reindex | delete; reading verbs are in `reading`."""
 
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -34,7 +35,7 @@ from knowledge.interfaces.cli.quality import pages, record
 from knowledge.interfaces.cli.shapes import conflict_object, counts_object, item_object, item_page_object, waited_object
 from knowledge.interfaces.cli.wait import Outcome, Waited, missing_hands, until_settled
 from knowledge.model.ids import ItemId, JobId
-from knowledge.model.inputs import DirectoryInput, FileInput, ItemInput, NoteInput, Strategy
+from knowledge.model.inputs import DirectoryInput, FileInput, ItemInput, NoteInput, SitemapInput, Strategy, UrlInput
 from knowledge.model.jobs import JobStatus
 from knowledge.model.results import Conflict
 from knowledge.model.status import CONTAINERS, INDEXING_INTERRUPTED, ItemStatus, ItemType
@@ -46,13 +47,16 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Add, list, read, index again and delete what a base holds.", no_args_is_help=True)
 
 PAGE: Final = 100  #: rows asked for at once when all roots are wanted: the most that the service gives
+_ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.I)  #: the service says which schemes it takes
 FAILURES_SHOWN: Final = 20  #: lines for people; a broken setting fails thousands of files in the same way
 
 
 @app.command("add", epilog=example("knowledge item add handbook ./docs --wait"))
 def add(
     base_name: BaseName,
-    paths: Annotated[list[str] | None, typer.Argument(metavar="PATH...", help="Files and directories.")] = None,
+    paths: Annotated[
+        list[str] | None, typer.Argument(metavar="PATH...", help="Files, directories, and addresses of pages: https://…")
+    ] = None,
     notes: Annotated[
         list[str] | None,
         typer.Option("--note", metavar="TEXT", callback=texts, help="Add this text as a note; may be repeated."),
@@ -62,6 +66,10 @@ def add(
         typer.Option("--note-file", metavar="FILE", allow_dash=True, help="Add this file's text as a note; - is stdin."),
     ] = None,
     title: Annotated[str | None, typer.Option("--title", metavar="TEXT", callback=text, help="Title of the note.")] = None,
+    sitemaps: Annotated[
+        list[str] | None,
+        typer.Option("--sitemap", metavar="URL", callback=texts, help="Add every page that this sitemap or feed names."),
+    ] = None,
     include: Annotated[
         list[str] | None,
         typer.Option(
@@ -84,13 +92,16 @@ def add(
     json: Json = False,
     debug: Debug = False,
 ) -> ExitCode:
-    """Add files, directories and notes. Their bytes are copied; indexing goes on in the background."""
+    """Add files, directories, pages and notes. Files and notes are copied now; the rest goes on in the background."""
     inputs = [
         *(_path_input(path, include or (), exclude or ()) for path in paths or ()),
         *_notes(notes or (), note_file, title),
+        *(SitemapInput(url=url) for url in sitemaps or ()),
     ]
+    if (include or exclude) and not any(isinstance(one, DirectoryInput) for one in inputs):
+        raise typer.BadParameter("--include and --exclude belong to a directory")
     if not inputs:
-        raise typer.BadParameter("nothing to add: give a PATH, --note or --note-file")
+        raise typer.BadParameter("nothing to add: give a PATH or URL, --note, --note-file or --sitemap")
     output = Output(as_json=json)
     with opened_service() as service:
         base = service.base(base_name)
@@ -131,6 +142,8 @@ class Kind(StrEnum):
     DIRECTORY = "directory"
     ARCHIVE = "archive"
     NOTE = "note"
+    URL = "url"
+    SITEMAP = "sitemap"
 
 
 @app.command("list", epilog=example("knowledge item list handbook --status failed"))
@@ -317,6 +330,8 @@ def delete(
 
 def _path_input(typed: str, include: Sequence[str], exclude: Sequence[str]) -> ItemInput:
     """A directory if it is one now; everything else is a file, and the service says what is wrong with it."""
+    if _ADDRESS.match(typed):
+        return UrlInput(url=typed)
     if not typed:  # as a path this would be the current directory
         raise typer.BadParameter("a PATH is empty: name a file or directory")
     encoding = sys.getfilesystemencoding()

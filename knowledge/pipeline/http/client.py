@@ -92,6 +92,13 @@ class WebClient:
         self._proxy = proxy
         self._resolver = resolver
 
+    def allowing(self, host: str) -> "WebClient":
+        """The same for a host that the operator named, wherever it is."""
+        allow = AllowList(self._allow.names | {host}, self._allow.networks)
+        return WebClient(
+            user_agent=self._user_agent, limits=self.limits, allow=allow, proxy=self._proxy, resolver=self._resolver
+        )
+
     def get(
         self,
         url: str,
