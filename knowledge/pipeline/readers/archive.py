@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Final
+from typing import IO, Any, BinaryIO, Final, Protocol, cast
 
 from knowledge.errors import CorruptSource, EncryptedSource, SourceFault, UnsupportedSource
 from knowledge.model.budget import Meter
@@ -42,7 +42,17 @@ XZ: Final = "application/x-xz"
 ZIP: Final = "application/zip"
 ARCHIVES: Final = frozenset({BZIP2, GZIP, TAR, XZ, ZIP})  #: media types that `members` takes
 
-_Stream = gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile
+
+class _Stream(Protocol):
+    """What all libraries that unpack have in common."""
+
+    def read(self, size: int = ..., /) -> bytes: ...
+
+    def read1(self, size: int = ..., /) -> bytes: ...
+
+    def close(self) -> None: ...
+
+
 _Opener = Callable[[Path], _Stream]
 _PACKED: Final[tuple[tuple[bytes, _Opener], ...]] = (
     (b"\x1f\x8b", gzip.GzipFile),
@@ -161,7 +171,7 @@ def _zip_members(path: Path, meter: Meter) -> Iterator[Member]:
 
 
 def _zip_stream(archive: zipfile.ZipFile, info: zipfile.ZipInfo, meter: Meter, shown: str) -> BinaryIO:
-    return _counted(archive.open(info), meter, shown)
+    return _counted(cast(_Stream, archive.open(info)), meter, shown)
 
 
 def _zip_names(infos: list[zipfile.ZipInfo]) -> list[str]:
@@ -227,7 +237,7 @@ def _tar_stream(archive: tarfile.TarFile, info: tarfile.TarInfo, meter: Meter | 
     stream = archive.extractfile(info)
     if stream is None:
         raise UnsupportedSource(entry=shown)
-    return _counted(stream, meter, shown)
+    return _counted(cast(_Stream, stream), meter, shown)
 
 
 def _tar_fault(info: tarfile.TarInfo) -> MemberFault | None:
@@ -244,14 +254,14 @@ def _is_tar(head: bytes) -> bool:
     return True
 
 
-def _counted(stream: IO[bytes] | _Stream, meter: Meter | None, name: str) -> BinaryIO:
+def _counted(stream: _Stream, meter: Meter | None, name: str) -> BinaryIO:
     return io.BufferedReader(_Counted(stream, meter, name), _STEP_BYTES)
 
 
 class _Counted(io.RawIOBase):
     """A stream whose unpacked bytes count on a meter, a step at a time, and whose damage is our error."""
 
-    def __init__(self, stream: IO[bytes] | _Stream, meter: Meter | None, name: str) -> None:
+    def __init__(self, stream: _Stream, meter: Meter | None, name: str) -> None:
         super().__init__()
         self._stream, self._meter, self._name = stream, meter, name
 
@@ -260,7 +270,7 @@ class _Counted(io.RawIOBase):
 
     def readinto(self, buffer: Any, /) -> int:
         with _damage(self._name):
-            data = self._stream.read(min(len(buffer), _STEP_BYTES))
+            data = self._stream.read1(min(len(buffer), _STEP_BYTES))  # what comes before damage is passed on
         if self._meter is not None:
             self._meter.inflate(len(data))
         buffer[: len(data)] = data
