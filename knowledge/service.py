@@ -3,7 +3,8 @@
 Every method raises kinds of `KnowledgeError` only. Methods that accept work return receipts: committed, not yet done.
 """
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from knowledge.bases import bundle, create, enable, patch, restore
@@ -32,8 +33,12 @@ from knowledge.model.results import (
 )
 from knowledge.model.status import ItemStatus, ItemType
 from knowledge.model.views import Base, Item
+from knowledge.pipeline.sources import watch
+from knowledge.pipeline.sources.directory import shown
 from knowledge.query import chunks, search, why
 from knowledge.runtime import Runtime
+
+log = logging.getLogger(__name__)
 
 
 class KnowledgeService:
@@ -166,6 +171,17 @@ class KnowledgeService:
         """One item, also while it is `deleting`."""
         with self.rt.db.read() as tx:
             return items.get(tx, item_id)
+
+    def directory_at(self, base_id: BaseId, path: Path) -> Item | None:
+        """The directory that was added from this folder, the newest if there are several; None if there is none."""
+        with self.rt.db.read() as tx:
+            return items.directory_at(tx, base_id, shown(str(path)))
+
+    def changes_in(
+        self, folder: Path, *, quiet_seconds: float = 1.0, poll: bool = False, say: Callable[[str], None] = log.warning
+    ) -> Iterator[bool]:
+        """See `pipeline.sources.watch.changes`: True when there is a reason to reindex the directory of this folder."""
+        return watch.changes(folder, quiet_seconds, poll=poll, say=say)
 
     def status_counts(self, base_id: BaseId, root_ids: Sequence[ItemId] | None = None) -> StatusCounts:
         """Counts over these subtrees, or over the whole base (then without `deleting` rows)."""

@@ -164,6 +164,15 @@ def roots(tx: Tx, base_id: BaseId) -> list[Item]:
     return [view(row) for row in rows]
 
 
+def directory_at(tx: Tx, base_id: BaseId, source: str) -> Item | None:
+    """The newest visible root directory with this source."""
+    is_it = (ITEM.c.type == ItemType.DIRECTORY) & ITEM.c.group_id.is_(None) & (ITEM.c.source == source)
+    row = tx.execute(
+        select(ITEM).where(ITEM.c.base_id == base_id, is_it, _VISIBLE).order_by(ITEM.c.created_at.desc(), ITEM.c.id).limit(1)
+    ).one_or_none()
+    return None if row is None else view(row)
+
+
 def stored_paths(tx: Tx, base_id: BaseId) -> set[str]:
     """Every path below raw/ that a row of this base names, `deleting` ones included."""
     rows = tx.execute(select(ITEM.c.relative_path, ITEM.c.indexed_path).where(ITEM.c.base_id == base_id))

@@ -228,6 +228,9 @@ def reindex(
     allow_empty: Annotated[
         bool, typer.Option("--allow-empty", help="Let a folder that has become empty empty its directory.")
     ] = False,
+    changed: Annotated[
+        bool, typer.Option("--changed", help="Of directories, only files whose size or time is another one.")
+    ] = False,
     wait: Wait = False,
     timeout: Timeout = None,
     json: Json = False,
@@ -236,8 +239,8 @@ def reindex(
     """Fetch and index sources again. Directories follow their folder; the old text is found until the new one is."""
     if bool(item_ids) + everything + interrupted != 1:
         raise typer.BadParameter("give the ids of items, --all or --interrupted")
-    if interrupted and allow_empty:
-        raise typer.BadParameter("--allow-empty belongs to ids or --all")
+    if interrupted and (allow_empty or changed):
+        raise typer.BadParameter("--allow-empty and --changed belong to ids or --all")
     output = Output(as_json=json)
     with opened_service() as service:
         base = service.base(base_name)
@@ -245,7 +248,7 @@ def reindex(
             receipt = service.reindex_interrupted(base.id)
         else:
             chosen = _all_roots(service, base) if everything else [ItemId(item_id) for item_id in item_ids or ()]
-            receipt = service.reindex_items(base.id, chosen, allow_empty=allow_empty)
+            receipt = service.reindex_items(base.id, chosen, allow_empty=allow_empty, only_changed=changed)
         lacking = missing_hands(service, base, published=receipt.published) if receipt.root_ids else None
         if lacking:
             output.hint(f"accepted; {lacking}")
