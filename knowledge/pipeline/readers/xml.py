@@ -4,6 +4,7 @@ Articles (JATS) and manuals (DocBook) are known well enough that their titles be
 or a reference one line.
 """
 
+import html
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
@@ -73,7 +74,7 @@ def parsed(data: bytes, *, mends: bool = False) -> _Element:
 
 def _mended(data: bytes, plain: str) -> str:
     root = parsed(data, mends=True)
-    text = "\n".join(_lines(root)) if root is not None else ""
+    text = html.unescape("\n".join(_lines(root))) if root is not None else ""  # names that only HTML knows stay as they are
     return text if len(text.split()) >= len(plain.split()) * _MENDED_SHARE else plain
 
 

@@ -39,6 +39,45 @@ def pdf(*pages: str | bytes) -> bytes:
     )
 
 
+def pdf_with_map(before: str, code: int, meaning: str, after: str) -> bytes:
+    """A page whose font says that one code means a character, given as hexadecimal UTF-16; each string is shown on a line."""
+    cmap = (
+        b"/CIDInit /ProcSet findresource begin begincmap 1 begincodespacerange <00> <ff> endcodespacerange "
+        b"1 beginbfchar <%02x> <%s> endbfchar endcmap end" % (code, meaning.encode())
+    )
+    drawing = f"BT /F1 12 Tf 72 700 Td ({before}{chr(code)}{after}) Tj ET".encode()
+    return _with_object(pdf(drawing), b"<< /Length %d >>\nstream\n%s\nendstream" % (len(cmap), cmap)).replace(
+        b"/BaseFont /Helvetica >>", b"/BaseFont /Helvetica /ToUnicode 99 0 R >>"
+    )
+
+
+def pdf_with_picture(text: str, width: int, height: int) -> bytes:
+    """A page with a grey picture of this size in points, and a line of text over it."""
+    drawing = f"q {width} 0 0 {height} 5 5 cm /I Do Q BT /F1 12 Tf 72 700 Td ({text}) Tj ET".encode()
+    picture = (
+        b"<< /Type /XObject /Subtype /Image /Width 1 /Height 1 /ColorSpace /DeviceGray /BitsPerComponent 8 /Length 1 >>\n"
+        b"stream\nx\nendstream"
+    )
+    return _with_object(pdf(drawing), picture).replace(b"/Resources << ", b"/Resources << /XObject << /I 99 0 R >> ")
+
+
+def pdf_with_annotations(text: str, *annotations: bytes) -> bytes:
+    """A page with these annotations, given as dictionaries; widgets among them are the fields of its form."""
+    listed = [b"%d 0 R" % (99 + number) for number in range(len(annotations))]
+    fields = [place for place, annotation in zip(listed, annotations, strict=True) if b"/Widget" in annotation]
+    data = pdf(text)
+    for number, annotation in enumerate(annotations):
+        data = _with_object(data, annotation, 99 + number)
+    return data.replace(b"/Type /Page /", b"/Type /Page /Annots [%s] /" % b" ".join(listed)).replace(
+        b"/Type /Catalog ", b"/Type /Catalog /AcroForm << /Fields [%s] >> " % b" ".join(fields)
+    )
+
+
+def _with_object(data: bytes, content: bytes, number: int = 99) -> bytes:
+    """A file with one object more. Its table of offsets is wrong then, which readers mend."""
+    return data.replace(b"\n1 0 obj\n", b"\n%d 0 obj\n%s\nendobj\n1 0 obj\n" % (number, content), 1)
+
+
 def docx(
     body: str, *, main: str = "word/document.xml", parts: Mapping[str, str] | None = None, links: Sequence[str] = ()
 ) -> bytes:

@@ -5,6 +5,7 @@ from typing import ClassVar
 import pytest
 
 from knowledge.errors import CorruptSource
+from knowledge.model.status import Notice
 from knowledge.pipeline.readers.json import JsonReader
 from knowledge.pipeline.readers.registry import ReaderRegistry
 from tests.contracts.reader_contract import ReaderContract
@@ -20,6 +21,8 @@ class TestJsonReader(ReaderContract):
         "list.json": (b'[{"a": "one"}, {"a": "two"}, 3]', ("a: one", "a: two", "3")),
         "words.json": (b'["alpha", "beta"]', ("alpha\nbeta",)),
         "scalar.json": (b'"just a word"', ("just a word",)),
+        "lines.jsonl": (b'{"a": "one"}\n\n{"b": "two"}\n', ("a: one", "b: two")),
+        "lines.json": (b'{"a": "one"}\n{"b": "two"}\n', ("a: one", "b: two")),
         "wide.json": ('{"k": "ü"}'.encode("utf-16"), ("k: ü",)),
     }
 
@@ -56,3 +59,13 @@ def test_numbers_are_shown_as_written(read):
 def test_escaped_lone_surrogate_is_replaced(read):
     """JSON can name characters that cannot be stored."""
     assert ["a: \ufffd\ufffd"] == read(b'{"a": "\\ud800\\u0000"}')
+
+
+def test_each_line_of_json_lines_is_a_document(tmp_path):
+    """A damaged line is told and does not cost the others."""
+    (tmp_path / "a.jsonl").write_bytes(b'{"a": 1}\r\n[2, 3]\n{"a": \n"four"\n')
+
+    result = ReaderRegistry([JsonReader()]).read(tmp_path / "a.jsonl", "a.jsonl", lambda: None)
+
+    assert ["a: 1", "2\n3", "four"] == [document.text for document in result.documents]
+    assert {Notice.PARTIAL_TEXT} == result.notices

@@ -8,6 +8,13 @@ from knowledge.pipeline.readers.registry import ReaderRegistry
 from knowledge.pipeline.readers.xml import XmlReader
 from tests.contracts.reader_contract import ReaderContract
 
+ARTICLE = b"""<article><front><title-group><article-title>Pears in <i>spring</i></article-title></title-group>
+<contrib><name><surname>Holt</surname><given-names>Mira</given-names></name><xref rid="a1"/></contrib></front>
+<body><sec><title>Methods</title><p>We counted.</p><sec><title>Counting</title>
+<table><tr><th>k</th><th>v</th></tr><tr><td>a</td><td>1</td></tr></table>
+<list><list-item><p>first</p></list-item></list></sec></sec></body>
+<back><ref><element-citation><label>A</label><year>2020</year><source>Pears</source></element-citation></ref></back></article>"""
+
 
 class TestXmlReader(ReaderContract):
     reader = XmlReader
@@ -21,6 +28,11 @@ class TestXmlReader(ReaderContract):
         "wide.xml": ('<?xml version="1.0" encoding="utf-16"?><r>Größe &amp; Maß</r>'.encode("utf-16"), ("Größe & Maß",)),
         "plain.txt": (b'<?xml version="1.0"?><r>bytes decide</r>', ("bytes decide",)),
         "broken.xml": (b"<r>not closed", ("not closed",)),
+        "names.xml": (b"<r><p>a &nbsp; b</p><q>c &copy; d</q></r>", ("a", "b", "c", "d")),
+        "article.xml": (
+            ARTICLE,
+            ("# Pears in spring", "Mira Holt", "# Methods", "## Counting", "| k | v |", "- first", "A 2020 Pears"),
+        ),
     }
 
 
@@ -36,3 +48,26 @@ def test_entities_are_not_resolved(tmp_path, entity):
     assert "before" in text
     assert "root:" not in text
     assert "aaaaaaaaaa" not in text
+
+
+def test_tags_of_a_damaged_file_are_no_text(tmp_path):
+    """What cannot be mended is read between its tags."""
+    (tmp_path / "a.xml").write_text("<?xml version='1.0'?><given-names>one</surname> two & three <p>four")
+
+    text = ReaderRegistry([XmlReader()]).read(tmp_path / "a.xml", "a.xml", lambda: None).documents[0].text
+
+    assert ["one", "two", "four"] == [word for word in text.split() if word in ("one", "two", "four")]
+    assert "given-names" not in text
+
+
+def test_entity_bomb_stays_small(tmp_path):
+    """It is read without what it would grow to."""
+    entities = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 12))
+    (tmp_path / "a.xml").write_text(
+        f'<?xml version="1.0"?><!DOCTYPE r [<!ENTITY e0 "lol">{entities}]><r>before &e11; after</r>'
+    )
+
+    text = ReaderRegistry([XmlReader()]).read(tmp_path / "a.xml", "a.xml", lambda: None).documents[0].text
+
+    assert "before" in text
+    assert len(text) < 2_000
