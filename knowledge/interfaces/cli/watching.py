@@ -57,7 +57,7 @@ def watch(
     json: Json = False,
     debug: Debug = False,
 ) -> ExitCode:
-    """Keep a directory in step with its folder until Ctrl-C: new, changed and removed files."""
+    """Keep a directory in step with its folder until Ctrl-C."""
     output = Output(as_json=json)
     with opened_service() as service:
         base = service.base(base_name)
