@@ -96,6 +96,8 @@ class Flow:
         self._package = document.package if document is not None else None
         self._notes: list[str] = []
         self._number = 0
+        self._deletions: set[str] = set()  #: ids of tracked changes that took text away
+        self._deleting: set[str] = set()  #: of those, the ones whose text stands in its place and is being passed
 
     def notes(self) -> list[str]:
         """Notes and comments met since the last call."""
@@ -118,6 +120,10 @@ class Flow:
                     self._comment(element)
                 case "object":
                     yield from self._object(element)
+                case "tracked-changes":
+                    self._note_deletions(element)
+                case "change-start" | "change-end":
+                    self._pass_change(element)
                 case _ if _is_shown(element):
                     yield from self.blocks(element, indent)
 
@@ -134,7 +140,7 @@ class Flow:
 
     def _inline(self, parent: Element, inner: list[str]) -> Iterator[str]:
         """Text of a paragraph; boxes and tables in it go to `inner`, to follow it."""
-        yield _collapsed(parent.text)
+        yield self._kept(parent.text)
         for element in parent:
             match local(element):
                 case "s":
@@ -143,6 +149,8 @@ class Flow:
                     yield "\t"
                 case "line-break":
                     yield "\n"
+                case "change-start" | "change-end":
+                    self._pass_change(element)
                 case "note":
                     yield self._note(element)
                 case "annotation":
@@ -162,7 +170,7 @@ class Flow:
                     inner.extend(self.blocks([element] if local(element) == "table" else element))
                 case _ if _is_shown(element):
                     yield from self._inline(element, inner)
-            yield _collapsed(element.tail)
+            yield self._kept(element.tail)
 
     def _list(self, element: Element, indent: int) -> Iterator[str]:
         for item in element:
@@ -182,6 +190,22 @@ class Flow:
             if local(cell) in ("table-cell", "covered-table-cell"):
                 text = self.line(cell)
                 yield from [text] * min(_number(cell, "number-columns-repeated", 1), _COLUMNS)
+
+    def _kept(self, text: str | None) -> str:
+        """White space of the file is only one space: real ones are elements."""
+        return re.sub(r"[ \t\r\n]+", " ", text) if text and not self._deleting else ""
+
+    def _note_deletions(self, element: Element) -> None:
+        for region in element.iter("{*}changed-region"):
+            if child(region, "deletion") is not None:
+                self._deletions.add(attribute(region, "id") or "")
+
+    def _pass_change(self, element: Element) -> None:
+        change = attribute(element, "change-id") or ""
+        if local(element) == "change-end":
+            self._deleting.discard(change)
+        elif change in self._deletions:
+            self._deleting.add(change)
 
     def _note(self, element: Element) -> str:
         self._number += 1
@@ -239,11 +263,6 @@ def repeated(element: Element, name: str) -> int:
 def _number(element: Element, name: str, default: int) -> int:
     value = attribute(element, name) or ""
     return int(value) if value.isascii() and value.isdecimal() and len(value) < 10 else default
-
-
-def _collapsed(text: str | None) -> str:
-    """White space of the file is only one space: real ones are elements."""
-    return re.sub(r"[ \t\r\n]+", " ", text) if text else ""
 
 
 def _heading_levels(document: OpenDocument) -> dict[str, int]:
