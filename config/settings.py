@@ -105,6 +105,9 @@ class Settings(BaseSettings):
         None, description="Languages of pictures and scans, like eng+deu; unset means those installed, if they are few."
     )
     ocr_processes: Count = Field(2, description="How many files are read by OCR at once on this host.")
+    docling_url: str | None = Field(None, description="A docling-serve, for bases that choose it: its address without a path.")
+    docling_api_key: SecretStr | None = Field(None, description="Its key, if it wants one.")
+    docling_billed: bool = Field(False, description="Whether its work costs money: what may have begun is not sent again.")
 
     http_allow: tuple[str, ...] = Field(
         (),
@@ -166,6 +169,7 @@ class Settings(BaseSettings):
             hide_password_of(url.get_secret_value() if url else "")
         hide(self.url_reader_key.get_secret_value() if self.url_reader_key else "")
         hide(self.flower_password.get_secret_value() if self.flower_password else "")
+        hide(self.docling_api_key.get_secret_value() if self.docling_api_key else "")
 
     @property
     def database(self) -> str:
@@ -314,6 +318,8 @@ def impossible(settings: Settings) -> Iterator[tuple[str, str]]:
             "ocr_languages",
             f"= {settings.ocr_languages!r}: {', '.join(map(repr, wrong))} is no language; write eng or eng+deu",
         )
+    if settings.docling_url is not None and urlsplit(settings.docling_url).scheme not in ("http", "https"):
+        yield "docling_url", f"= {mask_url(settings.docling_url)} must begin with http:// or https://"
     if settings.flower_host not in LOOPBACK and settings.flower_password is None:
         yield "flower_host", f"= {settings.flower_host} can be reached from outside: set KNOWLEDGE_FLOWER_PASSWORD as well"
     if settings.flower_password is not None and "," in settings.flower_password.get_secret_value():

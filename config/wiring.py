@@ -77,7 +77,7 @@ def runtime(settings: Settings, app: Celery, *, pooled: bool = True) -> Runtime:
             conversion_poll_seconds=settings.conversion_poll_seconds,
         ),
         web=web(settings),
-        processors=Processors.installed({"ocr": ocr_options(settings, budget)}),
+        processors=Processors.installed({"ocr": ocr_options(settings, budget), "docling": docling_options(settings)}),
     )
 
 
@@ -115,6 +115,14 @@ def ocr_options(settings: Settings, budget: Budget) -> dict[str, Any]:
         "languages": settings.ocr_languages,
         "processes": settings.ocr_processes,
         "budget": budget,
+    }
+
+
+def docling_options(settings: Settings) -> dict[str, Any]:
+    return {
+        "url": settings.docling_url,
+        "api_key": settings.docling_api_key.get_secret_value() if settings.docling_api_key else "",
+        "billed": settings.docling_billed,
     }
 
 

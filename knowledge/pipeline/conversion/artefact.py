@@ -30,6 +30,7 @@ class Artefact:
     converter: str  #: for people: `tesseract 5.3.0 (eng+deu)`
     has_pages: bool = True  #: whether `pages` are pages of the file, by their number
     unread: Sequence[int] = ()  #: pages, 1-based, that show something of which no text could be made
+    is_partial: bool = False  #: the converter says that something is missing, not where
     extra: Mapping[str, str | int] = field(default_factory=dict)  #: whatever else a person may want to know
 
 
@@ -41,6 +42,7 @@ def write(path: Path, artefact: Artefact) -> None:
         "converter": artefact.converter,
         "has_pages": artefact.has_pages,
         "unread": list(artefact.unread),
+        "is_partial": artefact.is_partial,
         **artefact.extra,
     }
     lines = "".join(f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in head.items())
@@ -63,7 +65,7 @@ def read(path: Path) -> ReadResult:
         Document(text, page=number if has_pages else None) for number, text in enumerate(texts, start=1) if text.strip()
     ]
     notices = set()
-    if head.get("unread"):
+    if head.get("unread") or head.get("is_partial"):
         notices.add(Notice.PARTIAL_TEXT if documents else Notice.NO_TEXT_EXTRACTED)
     quality = Quality(
         media_type=str(head.get("media_type")),
