@@ -19,6 +19,7 @@ from knowledge.pipeline.readers.decoding import clean, decode
 from knowledge.pipeline.readers.html import declared_charset, to_markdown
 
 ENOUGH: Final = 0.2  #: share of the words of a page that its main part must have
+MOST_AROUND: Final = 0.5  #: share of the text of a page that one part around its content may have
 MAX_LINKS: Final = 0.5  #: share of the text of a table or list that may be links, before it is a menu
 MAX_TITLE: Final = 300
 
@@ -112,8 +113,8 @@ def _parsed(text: str) -> Any:
 
 
 def _base(tree: Any, url: str) -> str:
-    href = next((element.get("href") for element in tree.iter("base") if element.get("href")), None)
-    return _joined(url, href) if href else url
+    href = next((element.get("href") for element in tree.iter("base") if element.get("href") is not None), None)
+    return (_joined(url, href) or url) if href else url
 
 
 def _joined(base: str, address: str) -> str:
@@ -171,21 +172,27 @@ def _main_part(tree: Any) -> tuple[Any, bool]:
     from readability.readability import Unparseable
 
     whole = deepcopy(tree)
-    for element in list(whole.iter("head", *_AROUND.split(), "header", "footer")):
-        if element.tag not in ("header", "footer") or not any(
-            above.tag in ("article", "main") for above in element.iterancestors()
-        ):
-            _drop(element)
-    all_letters = _letters(whole)
+    _drop_around(whole)
     try:
-        markup = _extractor()(lxml.html.tostring(tree, encoding="unicode")).summary(html_partial=True)
+        markup = _extractor()(lxml.html.tostring(whole, encoding="unicode")).summary(html_partial=True)
         main = lxml.html.fragment_fromstring(markup, create_parent="div")
-    except (Unparseable, etree.LxmlError, ValueError, TypeError, AttributeError, IndexError, KeyError, ZeroDivisionError):
-        return whole, False  # a page that its heuristics did not foresee
+    except (Unparseable, etree.LxmlError, ValueError, AssertionError):  # a page that its heuristics did not foresee
+        return whole, False
     letters = _letters(main)
-    if letters < ENOUGH * all_letters or not letters:
+    if letters < ENOUGH * _letters(whole) or not letters:
         return whole, False
     return main, True
+
+
+def _drop_around(tree: Any) -> None:
+    """Take out what its own markup calls navigation, unless that is most of the page."""
+    all_letters = _letters(tree)
+    for element in list(tree.iter("head", "header", "footer", *_AROUND.split())):
+        is_inside = any(above.tag in ("article", "main") for above in element.iterancestors())
+        if element.tag in ("header", "footer") and is_inside:
+            continue
+        if element.tag == "head" or _letters(element) < MOST_AROUND * all_letters:  # some sites put all into one form
+            _drop(element)
 
 
 def _letters(element: Any) -> int:

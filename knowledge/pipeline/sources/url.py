@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from email.message import Message
 from pathlib import PurePosixPath
 from typing import Final, Literal, Self
 from urllib.parse import unquote, urlsplit
@@ -33,6 +32,8 @@ _LOOKS_LIKE_HTML: Final = re.compile(
 )
 _HAS_TAGS: Final = re.compile(rb"<[a-z!/]", re.I)
 _HEADING: Final = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.M)
+_ENCODED_NAME: Final = re.compile(r"filename\*\s*=\s*([\w-]+)'[^']*'([^;]+)", re.I)
+_PLAIN_NAME: Final = re.compile(r'filename\s*=\s*(?:"([^"]*)"|([^;\s]+))', re.I)
 _SUFFIX_OF: Final = {
     types.CSV: ".csv",
     types.DOC: ".doc",
@@ -244,12 +245,16 @@ def _as_utf8(content: bytes, declared: str) -> tuple[bytes, str | None]:
 
 
 def _given_name(answer: Answer) -> str:
-    header = Message()
-    header["Content-Disposition"] = str(answer.headers.get("content-disposition", ""))
-    try:
-        named = header.get_filename() or ""
-    except (UnicodeError, LookupError, ValueError):
-        named = ""
+    """As the server names the download (RFC 6266: the encoded form first), else the last part of the address."""
+    header = str(answer.headers.get("content-disposition", ""))
+    if encoded := _ENCODED_NAME.search(header):
+        charset, text = encoded.groups()
+        named = unquote(
+            text.strip(), encoding=charset if charset.lower() in ("utf-8", "iso-8859-1") else "utf-8", errors="replace"
+        )
+    else:
+        plain = _PLAIN_NAME.search(header)
+        named = (plain.group(1) or plain.group(2) or "") if plain else ""
     last = PurePosixPath(unquote(urlsplit(answer.url).path, errors="replace")).name
     return safe_name(PurePosixPath(named.replace("\\", "/")).name or last, fallback="")
 
