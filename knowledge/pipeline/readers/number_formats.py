@@ -4,6 +4,7 @@ Days are written as ISO 8601 has them, because how a country writes them is a se
 Digits are not rounded to the width of a column or the decimals of a format: what is searched for may be the exact figure.
 """
 
+import math
 import re
 from datetime import datetime, timedelta
 from enum import Enum, auto
@@ -103,8 +104,8 @@ def shown(value: float, kind: Kind = Kind.NUMBER, *, is_1904: bool = False) -> s
 
 
 def _number(value: float) -> str:
-    if value != value or value in (float("inf"), float("-inf")):
+    if not math.isfinite(value):
         return "#NUM!"
-    if value == int(value) and abs(value) < 10**_DIGITS:
+    if value.is_integer() and abs(value) < 10**_DIGITS:
         return str(int(value))
     return f"{value:.{_DIGITS}g}"

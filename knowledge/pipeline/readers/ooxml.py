@@ -1,7 +1,7 @@
 """Packages of office files: a zip of XML parts that name each other by relationships."""
 
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -75,11 +75,9 @@ class Package:
 
     def elements(self, name: str, *tags: str) -> Iterator[Element]:
         """Each element of these local names as soon as it is complete, in the order of their ends; see `events`."""
-        for event, element in self.events(name, *tags):
-            if event == "end":
-                yield element
+        return (element for _, element in self.events(name, *tags, kinds=("end",)))
 
-    def events(self, name: str, *tags: str) -> Iterator[tuple[str, Element]]:
+    def events(self, name: str, *tags: str, kinds: Sequence[str] = ("start", "end")) -> Iterator[tuple[str, Element]]:
         """(`start` or `end`, element) of these local names, for parts that are too large for a tree.
 
         An element is emptied after its end, and so is what stands before it; at its start it has its attributes only.
@@ -95,7 +93,7 @@ class Package:
         with self._archive.opened(entry) as stream:
             wanted = [f"{{*}}{tag}" for tag in tags]
             try:
-                for event, element in etree.iterparse(stream, events=("start", "end"), tag=wanted, **_SAFELY):
+                for event, element in etree.iterparse(stream, events=kinds, tag=wanted, **_SAFELY):
                     yield event, element
                     if event == "end":
                         element.clear()

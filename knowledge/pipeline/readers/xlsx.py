@@ -19,6 +19,7 @@ from knowledge.pipeline.readers.port import Finding
 from knowledge.pipeline.readers.sheets import COLUMNS, MARGIN_CODE, Row, sheet
 
 _MARGINS: Final = ("oddHeader", "evenHeader", "firstHeader", "oddFooter", "evenFooter", "firstFooter")
+_SHORT: Final = 15  #: digits; a longer number is shown in another way
 _ESCAPED: Final = re.compile("_x([0-9A-Fa-f]{4})_")
 
 
@@ -98,8 +99,8 @@ class _Sheet:
 
     def _cells(self, row: Element) -> Iterator[tuple[int, str]]:
         column = -1
-        for cell in row:
-            if local(cell) != "c":
+        for cell in row:  # millions of times: tags are compared as they stand
+            if not cell.tag.endswith("}c"):
                 continue
             place = cell.get("r")
             column = _column(place) if place else column + 1
@@ -108,14 +109,17 @@ class _Sheet:
 
     def _text(self, cell: Element) -> str:
         kind = cell.get("t", "n")
-        if kind == "inlineStr":
-            inline = child(cell, "is")
-            return _rich(inline) if inline is not None else ""
-        value = child(cell, "v")
-        text = str(value.text or "") if value is not None else ""
+        text = ""
+        for part in cell:
+            if part.tag.endswith("}v"):
+                text = part.text or ""
+            elif kind == "inlineStr" and part.tag.endswith("}is"):
+                return _rich(part)
         if not text:
             return ""
         match kind:
+            case "n":
+                return self._number(text, cell.get("s"))
             case "s":
                 place = int(text)
                 return self.book.texts[place] if 0 <= place < len(self.book.texts) else ""
@@ -123,18 +127,17 @@ class _Sheet:
                 return "TRUE" if text.strip() in ("1", "true") else "FALSE"
             case "d":
                 return text.replace("T", " ").removesuffix("Z").removesuffix(".000")
-            case "n":
-                return self._number(text, cell.get("s"))
         return _unescaped(text)  # what a formula gave, or an error
 
     def _number(self, text: str, style: str | None) -> str:
-        try:
-            value = float(text)
-        except ValueError:
-            return text
         number = int(style) if style and style.isdecimal() else 0
         kind = self.book.kinds[number] if number < len(self.book.kinds) else Kind.NUMBER
-        return shown(value, kind, is_1904=self.book.is_1904)
+        if kind is Kind.NUMBER and len(text) <= _SHORT and text.isdecimal():
+            return text
+        try:
+            return shown(float(text), kind, is_1904=self.book.is_1904)
+        except ValueError:
+            return text
 
     def _comments(self, name: str) -> Iterator[str]:
         for comment in self.book.package.elements(name, "comment"):
