@@ -33,7 +33,7 @@ def main() -> int:
 
 
 def _benches() -> Mapping[str, Callable[[], list[Measured]]]:
-    from tests.bench import indexing, jobs, lifecycle, vectors
+    from tests.bench import indexing, jobs, lifecycle, readers, vectors
 
     return {
         "overhead": jobs.overhead,
@@ -41,6 +41,7 @@ def _benches() -> Mapping[str, Callable[[], list[Measured]]]:
         "lifecycle": lifecycle.run,
         "indexing": indexing.run,
         "vectors": vectors.run,
+        "readers": readers.run,
     }
 
 
