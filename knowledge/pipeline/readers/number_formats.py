@@ -19,6 +19,7 @@ _MONTH_BESIDE_CLOCK: Final = re.compile(r"(?:h+[^a-z]*m+)|(?:m+[^a-z]*s+)", re.I
 _SPELLED_DAY: Final = re.compile(r"aaa", re.I)  #: Japanese and Chinese weekdays
 
 _LAST_DAY: Final = 2_958_465  #: 9999-12-31
+_DAYS_TO_1904: Final = 1_462
 _DIGITS: Final = 15  #: a spreadsheet keeps no more
 
 
@@ -86,7 +87,7 @@ def shown(value: float, kind: Kind = Kind.NUMBER, *, is_1904: bool = False) -> s
         return _number(value)
     if kind is Kind.PERCENT:
         return f"{_number(round(value * 100, 12))}%"
-    if not 0 <= value <= _LAST_DAY:
+    if not 0 <= value <= _LAST_DAY - (_DAYS_TO_1904 if is_1904 else 0):
         return _number(value)
     seconds = round(value * 86_400)
     if kind is Kind.ELAPSED:
@@ -95,7 +96,7 @@ def shown(value: float, kind: Kind = Kind.NUMBER, *, is_1904: bool = False) -> s
     if kind is Kind.CLOCK:
         return f"{datetime.min + timedelta(seconds=seconds % 86_400):%H:%M:%S}".removesuffix(":00")
     if is_1904:
-        moment = datetime(1904, 1, 1) + timedelta(seconds=seconds)
+        moment = datetime(1899, 12, 30) + timedelta(seconds=seconds, days=_DAYS_TO_1904)
     else:  # day 60 is the 29 February 1900 that never was
         moment = datetime(1899, 12, 30) + timedelta(seconds=seconds, days=value < 60)
     if kind is Kind.DAY:

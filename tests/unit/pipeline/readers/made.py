@@ -108,6 +108,18 @@ def archive(files: Mapping[str, str | bytes]) -> bytes:
     return data.getvalue()
 
 
+def without(data: bytes, name: str) -> bytes:
+    """The same archive, one entry less."""
+    with zipfile.ZipFile(io.BytesIO(data)) as source:
+        return archive({entry: source.read(entry) for entry in source.namelist() if entry != name})
+
+
+def replaced(data: bytes, name: str, content: str | bytes) -> bytes:
+    """The same archive with another content of one entry."""
+    with zipfile.ZipFile(io.BytesIO(data)) as source:
+        return archive({entry: content if entry == name else source.read(entry) for entry in source.namelist()})
+
+
 def paragraph(text: str, properties: str = "") -> str:
     return f"<w:p>{f'<w:pPr>{properties}</w:pPr>' if properties else ''}<w:r><w:t>{text}</w:t></w:r></w:p>"
 

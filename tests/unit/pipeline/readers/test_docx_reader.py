@@ -5,12 +5,13 @@ from typing import ClassVar
 import pytest
 
 from knowledge.errors import CorruptSource, EncryptedSource, ReaderBudgetExceeded
-from knowledge.pipeline.readers import ooxml
+from knowledge.model.budget import Budget
 from knowledge.pipeline.readers.docx import DocxReader
 from knowledge.pipeline.readers.registry import ReaderRegistry
 from tests.contracts.reader_contract import ReaderContract
 from tests.unit.pipeline.readers import made
 from tests.unit.pipeline.readers.made import W, paragraph, word_table
+from tests.unit.pipeline.readers.made_office import chart
 
 STYLES = (
     f'<w:styles {W}><w:style w:styleId="Kop1"><w:name w:val="heading 1"/></w:style>'
@@ -21,6 +22,8 @@ HEADINGS = "".join(
     paragraph(text, f'<w:pStyle w:val="{style}"/>') for text, style in (("One", "Kop1"), ("Two", "Own"), ("Three", "Deep"))
 )
 NOTES = f'<w:footnotes {W}><w:footnote w:id="2">{paragraph("the note")}</w:footnote></w:footnotes>'
+COMMENTS = f'<w:comments {W}><w:comment w:id="0" w:author="Ann">{paragraph("really?")}</w:comment></w:comments>'
+CHART = f'<w:drawing><c:chart xmlns:c="x" xmlns:r="{made.RELATION}" r:id="r0"/></w:drawing>'
 BOX = (
     '<w:p><w:r><w:t>beside</w:t></w:r><w:r><mc:AlternateContent xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006">'
     f"<mc:Choice><w:txbxContent>{paragraph('in the box')}</w:txbxContent></mc:Choice>"
@@ -50,6 +53,18 @@ class TestDocxReader(ReaderContract):
                 links=["footnotes", "header"],
             ),
             ("see[^2]", "[^2]: the note", "on top"),
+        ),
+        "said.docx": (
+            made.docx(paragraph("text"), parts={"comments.xml": COMMENTS}, links=["comments"]),
+            ("text", "[comment by Ann]: really?"),
+        ),
+        "chart.docx": (
+            made.docx(
+                f"<w:p><w:r>{CHART}</w:r></w:p>{paragraph('after')}",
+                parts={"chart1.xml": chart("Ducks", ["x"], {"salt": [1]})},
+                links=["chart"],
+            ),
+            ("Ducks", "|  | salt |", "after"),
         ),
         "named.bin": (made.docx(paragraph("bytes decide")), ("bytes decide",)),
     }
@@ -112,12 +127,16 @@ def test_external_entity_is_not_read(read):
     assert "safe" == read(data)
 
 
-def test_part_that_inflates_beyond_the_limit_is_refused(read, monkeypatch):
-    """A small file cannot take all memory."""
-    monkeypatch.setattr(ooxml, "PART_BYTES", 100_000)
+def test_parts_that_inflate_beyond_the_budget_are_refused(tmp_path):
+    """A small file cannot take all memory, and what its parts take is added up."""
+    part = f"<w:hdr {W}>{paragraph('x' * 60_000)}</w:hdr>"
+    names = [f"header{number}.xml" for number in range(4)]
+    (tmp_path / "a.docx").write_bytes(made.docx(paragraph("a"), parts=dict.fromkeys(names, part), links=["header"] * 4))
+    registry = ReaderRegistry([DocxReader()], Budget(inflated_bytes=200_000))
 
-    with pytest.raises(ReaderBudgetExceeded):
-        read(made.docx(paragraph("x" * 200_000)))
+    with pytest.raises(ReaderBudgetExceeded) as caught:
+        registry.read(tmp_path / "a.docx", "a.docx", lambda: None)
+    assert "inflated_bytes" == caught.value.details["figure"]
 
 
 def test_encrypted_word_file_needs_a_password(read):
