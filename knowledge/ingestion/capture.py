@@ -51,10 +51,10 @@ def place(rt: Runtime, run: Run) -> Iterator[bool]:
     """
     with rt.db.read() as tx:
         item = items.find_wanted(tx, run.job.only_item)
-    if item is None or item.type is not ItemType.URL or not _has_to_fetch(run.job, item):
+    if item is None or not _has_to_fetch(run.job, item):
         yield False
         return
-    limit = rt.web.limit(item.source)
+    limit = rt.web.limit(item.source) if item.type is ItemType.URL else rt.web.host_limit(item.source)
     with rt.db.write() as tx:
         jobs.require_ours(tx, run.job)
         answer = rate.take(tx, limit, run.job)
@@ -132,6 +132,8 @@ def with_capture(item: Item, read: ReadResult) -> ReadResult:
 
 def _has_to_fetch(job: Job, item: Item) -> bool:
     """Not for a job that indexes what is stored, and not again for one that has fetched already and failed later."""
+    if item.type is not ItemType.URL:
+        return item.type is ItemType.SITEMAP
     if item.relative_path is None:
         return True
     asks_for_news = job.parent_id is not None and not job.input.get("converted") and not job.input.get("stored")

@@ -16,6 +16,7 @@ from knowledge.pipeline.sources.archive import ArchiveChildren
 from knowledge.pipeline.sources.children import Child, Children, Entry, key_of
 from knowledge.pipeline.sources.directory import Accepts, DirectoryChildren, shown
 from knowledge.pipeline.sources.ignore import Selection
+from knowledge.pipeline.sources.sitemap import SitemapChildren
 from knowledge.runtime import Runtime
 
 INCLUDE: Final = "include"  #: of a directory's `data`: patterns of files to take
@@ -43,6 +44,8 @@ def children_of(rt: Runtime, root: Item, checkpoint: Checkpoint) -> Children:
             return DirectoryChildren(origin.path_of(root), accepts, rt.files.holds, selection, inside, above)
         case ItemType.ARCHIVE:
             return _archive(rt, accepts, origin.path_of(root), root.source, "", selection)
+        case ItemType.SITEMAP:
+            return SitemapChildren(root.source, rt.web)
         case _:
             raise InvalidOperation(f"A {root.type} cannot be expanded here.", item_id=root.id)
 

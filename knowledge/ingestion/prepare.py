@@ -22,7 +22,7 @@ from knowledge.db.engine import Tx
 from knowledge.errors import NoIndexableFiles, PathNotFound, PathUnreadable, SourceFault, SourcesUnverifiable, UnsafePath
 from knowledge.files.paths import PATH_BYTES
 from knowledge.files.store import Staged
-from knowledge.ingestion import expansion
+from knowledge.ingestion import capture, expansion
 from knowledge.ingestion.left_out import LeftOut
 from knowledge.ingestion.open_folders import Known, OpenFolder, OpenFolders
 from knowledge.ingestion.placing import placing
@@ -31,7 +31,7 @@ from knowledge.model.ids import ItemId, new_item_id
 from knowledge.model.jobs import JobSpec
 from knowledge.model.status import ACTIVE, ItemStatus
 from knowledge.model.views import Item
-from knowledge.pipeline.sources.children import Broken, Child, Entry, Folder, Left, Skipped, SkipReason
+from knowledge.pipeline.sources.children import Broken, Child, Entry, Folder, Left, Partial, Skipped, SkipReason
 from knowledge.runtime import Runtime
 
 BATCH: Final = 64  #: files a commit; few enough that others get the lock in between
@@ -40,8 +40,10 @@ _ROOM_FOR_NUMBERS: Final = 64  #: bytes of a path that are kept free for what ma
 
 
 def run(rt: Runtime, run: Run) -> None:
-    root = _begin(rt, run)
-    if root is None or not _Expansion(rt, run, root).done():
+    with capture.place(rt, run):  # a sitemap has to be fetched, and its host has limits
+        root = _begin(rt, run)
+        is_done = root is not None and _Expansion(rt, run, root).done()
+    if root is None or not is_done:
         with rt.db.write() as tx:
             jobs.require_ours(tx, run.job)
             jobs.finish(tx, run.job)
@@ -111,6 +113,8 @@ class _Expansion:
                 self._broken.append((folder, entry))
             case Skipped():
                 self._leave_out(entry)
+            case Partial():
+                self._folders.enter(entry.relative).is_unlisted = True
 
     def _take_child(self, child: Child) -> None:
         folder = self._folders.enter(child.relative.rpartition("/")[0])

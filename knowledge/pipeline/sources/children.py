@@ -57,6 +57,8 @@ class SkipReason(StrEnum):
     ENCRYPTED = "encrypted"  #: a member of an archive that needs a password
     CORRUPT = "corrupt"  #: a member of an archive that is damaged
     OWN = "own"  #: the data directory lies inside the folder, or the folder inside the data directory
+    INVALID = "invalid"  #: a sitemap names an address that is none
+    OVER_LIMIT = "over_limit"  #: more pages than one sitemap may bring
     UNREADABLE = "unreadable"  #: it could not be looked at; below it nothing is known
 
 
@@ -69,6 +71,7 @@ STILL_THERE: Final = frozenset(
         SkipReason.CORRUPT,
         SkipReason.EMPTY,
         SkipReason.ENCRYPTED,
+        SkipReason.OVER_LIMIT,
         SkipReason.UNREADABLE,
         SkipReason.UNSUPPORTED,
     }
@@ -135,7 +138,14 @@ class Skipped:
     source: str | None = None  #: of the row it may have, if that is not the container's source, a slash, and `relative`
 
 
-Entry = Child | Folder | Left | Broken | Skipped
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """Not all of a folder is told of, as of a feed that names its latest entries: nothing in it has vanished."""
+
+    relative: str
+
+
+Entry = Child | Folder | Left | Broken | Skipped | Partial
 
 
 class Children(Protocol):

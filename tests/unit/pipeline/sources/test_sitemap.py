@@ -1,0 +1,201 @@
+"""What sitemaps and feeds name, in all their forms, and what becomes of broken and hostile ones."""
+
+import gzip
+
+import pytest
+
+from knowledge.errors import CorruptSource, FetchBlocked, FetchFault, FetchTooLarge
+from knowledge.pipeline.http.address import AllowList
+from knowledge.pipeline.http.client import Limits, WebClient
+from knowledge.pipeline.sources.children import Child, Partial, Skipped, SkipReason
+from knowledge.pipeline.sources.robots import Robots
+from knowledge.pipeline.sources.sitemap import SitemapChildren
+from knowledge.pipeline.sources.url import Web
+from tests.fakes.web_server import WebServer
+
+XML = '<?xml version="1.0" encoding="UTF-8"?>'
+NAMESPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
+
+
+def urlset(*addresses: str) -> str:
+    return f"{XML}<urlset {NAMESPACE}>{''.join(f'<url><loc>{address}</loc></url>' for address in addresses)}</urlset>"
+
+
+def index(*addresses: str) -> str:
+    inner = "".join(f"<sitemap><loc>{address}</loc></sitemap>" for address in addresses)
+    return f"{XML}<sitemapindex {NAMESPACE}>{inner}</sitemapindex>"
+
+
+@pytest.fixture
+def web():
+    with WebServer() as web:
+        yield web
+
+
+@pytest.fixture
+def scan(web):
+    client = WebClient(allow=AllowList.of(["127.0.0.1"]), limits=Limits(total_seconds=5, max_bytes=1_000_000))
+
+    def scan(path="/sitemap.xml", *, limit=1000):
+        return list(SitemapChildren(web.url(path), Web(client, Robots(client), sitemap_pages=limit)).scan(lambda: None))
+
+    return scan
+
+
+def pages(entries):
+    return [entry.source for entry in entries if isinstance(entry, Child)]
+
+
+FORMS = {
+    "sitemap": urlset("https://a.test/1", " \n https://a.test/2?x=1&amp;y=2 "),
+    "without a namespace": "<urlset><url><loc>https://a.test/1</loc></url><url><loc>https://a.test/2?x=1&amp;y=2</loc></url></urlset>",
+    "with pictures": urlset("https://a.test/1", "https://a.test/2?x=1&amp;y=2").replace(
+        "</loc></url>", '</loc><image:image xmlns:image="i"><image:loc>https://a.test/p.png</image:loc></image:image></url>'
+    ),
+    "RSS 2.0": f"""{XML}<rss version="2.0"><channel><link>https://a.test/</link><image><url>https://a.test/i</url></image>
+        <item><link>https://a.test/1</link><guid isPermaLink="false">7</guid></item>
+        <item><guid>https://a.test/2?x=1&amp;y=2</guid></item></channel></rss>""",
+    "RSS 1.0": f"""{XML}<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns="http://purl.org/rss/1.0/">
+        <channel rdf:about="https://a.test/"><link>https://a.test/</link></channel>
+        <item rdf:about="https://a.test/1"></item><item rdf:about="x"><link>https://a.test/2?x=1&amp;y=2</link></item></rdf:RDF>""",
+    "Atom": f"""{XML}<feed xmlns="http://www.w3.org/2005/Atom"><link href="https://a.test/"/>
+        <entry><link rel="self" href="https://a.test/self"/><link href="https://a.test/1"/></entry>
+        <entry><id>https://a.test/2?x=1&amp;y=2</id></entry></feed>""",
+    "a list": "https://a.test/1\r\n\r\nhttps://a.test/2?x=1&y=2\n",
+}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_pages_are_found_in_each_form(web, scan, form):
+    """Addresses of pages only, not of pictures, of the site, or of the feed itself."""
+    web.page("/sitemap.xml", form, content_type="application/xml")
+
+    assert ["https://a.test/1", "https://a.test/2?x=1&y=2"] == pages(scan())
+
+
+@pytest.mark.parametrize("content_type", ["application/xml", "text/html", "application/octet-stream", None])
+def test_packed_sitemap_is_unpacked(web, scan, content_type):
+    """By its bytes, whatever it is called."""
+    web.page("/sitemap.xml.gz", gzip.compress(urlset("https://a.test/1").encode()), content_type=content_type)
+
+    assert ["https://a.test/1"] == pages(scan("/sitemap.xml.gz"))
+
+
+def test_index_leads_to_its_sitemaps(web, scan):
+    """In their order; a page named twice is one page, and fragments are no difference."""
+    web.page("/sitemap.xml", index("/one.xml", web.url("/two.xml")), content_type="application/xml")
+    web.page("/one.xml", urlset("https://a.test/1", "https://a.test/2#part"), content_type="application/xml")
+    web.page("/two.xml", urlset("https://a.test/2", "https://a.test/3"), content_type="application/xml")
+
+    assert ["https://a.test/1", "https://a.test/2", "https://a.test/3"] == pages(scan())
+
+
+def test_ring_of_indexes_ends(web, scan):
+    """Each file is read once."""
+    web.page("/sitemap.xml", index("/sitemap.xml", "/other.xml"), content_type="application/xml")
+    web.page("/other.xml", index("/sitemap.xml", "/other.xml"), content_type="application/xml")
+
+    assert [] == pages(scan())
+    assert (2, 1) == (web.count("/sitemap.xml"), web.count("/other.xml"))
+
+
+def test_sitemap_of_an_index_that_fails_hides_what_it_names(web, scan):
+    """The others are taken; nothing can be said to have vanished."""
+    web.page("/sitemap.xml", index("/gone.xml", "/two.xml"), content_type="application/xml")
+    web.page("/two.xml", urlset("https://a.test/2"), content_type="application/xml")
+
+    entries = scan()
+
+    assert ["https://a.test/2"] == pages(entries)
+    assert Partial("") in entries
+    assert [SkipReason.UNREADABLE] == [entry.reason for entry in entries if isinstance(entry, Skipped)]
+
+
+def test_feed_tells_of_its_latest_entries_only(web, scan):
+    """What is not in it any more has not vanished."""
+    web.page("/sitemap.xml", FORMS["Atom"], content_type="application/xml")
+
+    assert Partial("") in scan()
+
+
+def test_whole_sitemap_is_all_there_is(web, scan):
+    """What it does not name any more has vanished."""
+    web.page("/sitemap.xml", FORMS["sitemap"], content_type="application/xml")
+
+    assert Partial("") not in scan()
+
+
+@pytest.mark.parametrize("cut", [60, 150, 400])
+def test_sitemap_that_breaks_off_is_an_error(web, scan, cut):
+    """Otherwise every page behind the break would be taken for removed."""
+    web.page("/sitemap.xml", urlset(*(f"https://a.test/{n}" for n in range(100)))[: cut * 4], content_type="application/xml")
+
+    with pytest.raises(CorruptSource):
+        scan()
+
+
+@pytest.mark.parametrize(
+    "body", ["<html><body>Hello</body></html>", "<?xml version='1.0'?><note>x</note>", "hello", "<", '{"a": 1}', "\x00\x01"]
+)
+def test_what_is_no_sitemap_is_an_error(web, scan, body):
+    """A page, other XML, words."""
+    web.page("/sitemap.xml", body)
+
+    with pytest.raises((CorruptSource, FetchFault)):
+        scan()
+
+
+def test_wall_in_place_of_a_sitemap_is_told(web, scan):
+    """Not as a damaged sitemap."""
+    web.page("/sitemap.xml", "<html><title>Just a moment...</title><body>Checking your browser</body></html>")
+
+    with pytest.raises(FetchBlocked):
+        scan()
+
+
+def test_more_pages_than_the_limit_are_left_out_and_named(web, scan):
+    """The first ones are taken."""
+    web.page("/sitemap.xml", urlset(*(f"https://a.test/{n}" for n in range(5))), content_type="application/xml")
+
+    entries = scan(limit=2)
+
+    assert ["https://a.test/0", "https://a.test/1"] == pages(entries)
+    left = [entry for entry in entries if isinstance(entry, Skipped)]
+    assert ([SkipReason.OVER_LIMIT] * 3, "https://a.test/2") == ([entry.reason for entry in left], left[0].source)
+
+
+@pytest.mark.parametrize("address", ["ftp://a.test/", "javascript:x", "https://me:pw@a.test/", "http://[broken"])
+def test_address_that_is_none_is_left_out(web, scan, address):
+    """The others are taken."""
+    web.page("/sitemap.xml", urlset(address, "https://a.test/1"), content_type="application/xml")
+
+    entries = scan()
+
+    assert ["https://a.test/1"] == pages(entries)
+    assert [SkipReason.INVALID] == [entry.reason for entry in entries if isinstance(entry, Skipped)]
+
+
+def test_entities_are_not_resolved(web, scan):
+    """Neither bombs nor files of this machine."""
+    bomb = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 9))
+    markup = f'<?xml version="1.0"?><!DOCTYPE u [<!ENTITY e0 "x">{bomb}<!ENTITY f SYSTEM "file:///etc/passwd">]>'
+    web.page(
+        "/sitemap.xml",
+        markup + "<urlset><url><loc>https://a.test/&e8;</loc></url><url><loc>https://a.test/&f;</loc></url></urlset>",
+        content_type="application/xml",
+    )
+
+    try:
+        found = pages(scan())
+    except CorruptSource:
+        found = []
+
+    assert not any("root:" in page or len(page) > 200 for page in found)
+
+
+def test_packed_bomb_is_cut_off(web, scan):
+    """A sitemap has the limits of any other fetch, unpacked as well."""
+    web.page("/sitemap.xml", gzip.compress(b"<urlset>" + b" " * 20_000_000), content_type="application/gzip")
+
+    with pytest.raises(FetchTooLarge):
+        scan()
