@@ -5,6 +5,7 @@ import threading
 
 import pytest
 from sqlalchemy import inspect, text
+from sqlalchemy.exc import IntegrityError
 
 from knowledge.catalog.rows import METADATA
 from knowledge.db import schema
@@ -180,3 +181,118 @@ def test_a_foreign_database_is_not_taken_over(db):
 
     with pytest.raises(SchemaMismatch):
         schema.require_current(db)
+
+
+AT = "2026-01-02 03:04:05.000000"
+ITEMS = (  # id, parent, type, path, indexed path, status, error, expanded_at
+    ("root", None, "directory", "docs", None, "completed", None, AT),
+    ("inner", "root", "directory", "docs/inner", None, "processing", None, AT),
+    ("leaf", "inner", "file", "docs/inner/a.md", None, "completed", None, None),
+    ("scan", "inner", "file", "docs/inner/b.pdf", "docs/inner/b.md", "completed", None, None),
+    ("bad", "root", "file", "docs/c.pdf", None, "failed", "corrupt", None),
+    ("busy", None, "directory", "other", None, "preparing", None, None),
+    ("page", None, "url", "page.md", None, "completed", None, None),
+    ("note", None, "note", "note.md", None, "reading", None, None),
+    ("going", None, "file", "d.md", None, "deleting", None, None),
+)
+
+
+def insert(tx, table, **values):
+    """One row, times filled in."""
+    row = {"created_at": AT, "updated_at": AT} | values
+    names = [name for name in row if row[name] is not ...]
+    marks = ", ".join("?" for _ in names)
+    tx.exec_driver_sql(f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks})", tuple(row[name] for name in names))
+
+
+def insert_item(tx, item_id, parent, kind, path, status, **more):
+    kept = {"data": '{"size": 3}', "error_detail": "{}", "notices": '["partial_text"]'} | more
+    values = {"id": item_id, "base_id": "b", "group_id": parent, "type": kind, "source": f"/from/{path}", "status": status}
+    insert(tx, "knowledge_item", relative_path=path, **values, **kept)
+
+
+@pytest.fixture
+def lived_in(db):
+    """A catalogue as version 0002 left it, with a tree two folders deep, names, and jobs of each state."""
+    no_times = {"created_at": ..., "updated_at": ...}
+    with db.write() as tx:
+        config = schema._config()
+        config.attributes["connection"] = tx
+        schema.command.upgrade(config, "0002")
+        insert(tx, "knowledge_group", id="g", name="shelf", **no_times)
+        settings = {"chunk_size": 1024, "chunk_overlap": 200, "chunk_strategy": "structured", "chunk_separator": "x"}
+        base = {"name": "base", "group_id": "g", "status": "completed", "fail_on_empty": 0, "shard": "main"}
+        insert(tx, "knowledge_base", id="b", **base, **settings)
+        for item_id, parent, kind, path, indexed, status, error, expanded in ITEMS:
+            more = {"indexed_path": indexed, "error": error, "expanded_at": expanded, "chunk_count": 2}
+            insert_item(tx, item_id, parent, kind, path, status, **more)
+        for name, holder in (("docs", "root"), ("other", "busy"), ("page.md", "page"), ("note.md", "note"), ("d.md", "going")):
+            insert(tx, "knowledge_path", base_id="b", folded=name, item_id=holder, **no_times)
+        for job_id, kind, status, item in (
+            ("j1", "knowledge.prepare-root", "running", "busy"),
+            ("j2", "knowledge.index-documents", "pending", "note"),
+            ("j3", "knowledge.delete-subtree", "completed", "going"),
+        ):
+            kept = {"error_detail": "{}", "input": "{}", "progress": "{}", "scheduled_at": AT, "idempotency_key": job_id}
+            counts = {"priority": 0, "attempt": 0, "losses": 0, "publishes": 0}
+            kind_of = {"type": kind, "base_id": "b", "shard": "main", "track": "index", "recovery": "abandon", "status": status}
+            owner = {"run_token": "t", "lease_until": AT} if status == "running" else {}
+            ended = {"finished_at": AT} if status == "completed" else {}
+            insert(tx, "knowledge_job", id=job_id, **kind_of, **kept, **counts, **owner, **ended)
+            insert(tx, "knowledge_job_item", job_id=job_id, item_id=item, **no_times)
+    return db
+
+
+def every_row(db, columns):
+    """Each table's rows in those columns, sorted; the migration's own table left out."""
+    with db.read() as tx:
+        return {
+            table: sorted(tuple(map(repr, row)) for row in tx.exec_driver_sql(f"SELECT {', '.join(names)} FROM {table}"))
+            for table, names in columns.items()
+        }
+
+
+def test_a_catalogue_that_was_lived_in_keeps_every_row(lived_in, declared):
+    """Nothing is lost or changed by an upgrade: trees, names, jobs and what they name; the file is sound afterwards."""
+    with lived_in.read() as tx:
+        found = inspect(tx)
+        columns = {
+            table: [column["name"] for column in found.get_columns(table)]
+            for table in found.get_table_names()
+            if table != "alembic_version"
+        }
+    before = every_row(lived_in, columns)
+
+    schema.upgrade(lived_in)
+
+    assert before == every_row(lived_in, columns)
+    assert (len(ITEMS), 5, 3, 3) == tuple(len(before[f"knowledge_{table}"]) for table in ("item", "path", "job", "job_item"))
+    assert described(declared) == described(lived_in)
+    with lived_in.read() as tx:
+        assert ["ok"] == [row[0] for row in tx.exec_driver_sql("PRAGMA integrity_check")]
+        assert [] == tx.exec_driver_sql("PRAGMA foreign_key_check").all()
+
+
+def test_what_the_new_version_allows_is_allowed_in_an_old_catalogue(lived_in):
+    """An archive that is being expanded, with children; and nonsense about it is refused as in a new one."""
+    schema.upgrade(lived_in)
+    with lived_in.write() as tx:
+        insert_item(tx, "zip", None, "archive", "a.zip", "preparing")
+        insert_item(tx, "member", "zip", "file", "a.zip/a.md", "processing")
+        insert_item(tx, "map", None, "sitemap", "map", "preparing")
+        tx.exec_driver_sql(f"UPDATE knowledge_item SET status = 'completed', expanded_at = '{AT}' WHERE id = 'zip'")
+
+    for nonsense in (
+        ("x", None, "archive", "x", "embedding"),
+        ("x", None, "file", "x", "preparing"),
+        ("x", None, "album", "x", "processing"),
+        ("x", "nobody", "file", "x", "processing"),
+        ("x", None, "file", "a.zip/a.md", "processing"),
+    ):
+        with pytest.raises(IntegrityError), lived_in.write() as tx:
+            insert_item(tx, *nonsense)
+    with lived_in.write() as tx:
+        tx.exec_driver_sql("DELETE FROM knowledge_item WHERE id = 'zip'")
+    with lived_in.read() as tx:
+        left = tx.exec_driver_sql("SELECT id, quality FROM knowledge_item WHERE id IN ('member', 'leaf')").all()
+        assert [("leaf", "{}")] == [tuple(row) for row in left]
