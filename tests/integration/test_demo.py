@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from deploy.demo import has_tesseract
 from deploy.run import stack
 from knowledge.interfaces.cli import ExitCode
 
@@ -40,14 +41,22 @@ def test_the_demo_imports_searches_and_stops(tmp_path, environ):
     assert completed, done.stderr
     assert 24 <= int(completed[1])
     assert "failed:" not in done.stderr
-    climb, link, fog = done.stdout.split("$ knowledge search")[1:]
+    climb, link, fog, scanned = done.stdout.split("$ knowledge search")[1:]
     assert "1. examples/handbook/02-safety-on-the-tower.md" in climb
     assert "1. examples/weather/station-manual.pdf, page 4" in link
     assert "1. examples/松屿/" in fog
     assert "雾号" in fog
+    assert "1. examples/letters/1911-notice-to-mariners.md, page 1" in scanned
     assert re.search(r"Flower: http://127\.0\.0\.1:\d+", done.stdout)
     assert re.search(r"time: clean .* start .* index .* search .* stop .* together", done.stdout)
     assert not is_up(directory)
+
+
+def test_without_tesseract_the_demo_goes_on(monkeypatch, tmp_path):
+    """Where it is not there and cannot be installed, nobody is asked and nothing fails."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    assert not has_tesseract()
 
 
 def test_a_directory_of_somebody_is_left_alone(tmp_path, environ):
