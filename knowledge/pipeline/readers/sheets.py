@@ -40,11 +40,11 @@ def sheet(name: str, rows: Iterable[Row], after: Iterable[str] = ()) -> Iterator
                 block.titles = [" ".join(one.values()) for one in block.rows]
                 block.rows = []
             head = row
-        elif block.is_full(row):
+            continue
+        if block.is_full(row):
             yield Document(_page(name, block, head), locator=locator)
             block = _Block()
-        if row is not head:
-            block.add(row)
+        block.add(row)
     rest = [text for text in after if text.strip()]
     if is_blank and not rest:
         return

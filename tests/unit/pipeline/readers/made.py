@@ -108,6 +108,12 @@ def archive(files: Mapping[str, str | bytes]) -> bytes:
     return data.getvalue()
 
 
+def entry(data: bytes, name: str) -> str:
+    """The text of one entry of an archive."""
+    with zipfile.ZipFile(io.BytesIO(data)) as source:
+        return source.read(name).decode()
+
+
 def without(data: bytes, name: str) -> bytes:
     """The same archive, one entry less."""
     with zipfile.ZipFile(io.BytesIO(data)) as source:
