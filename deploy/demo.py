@@ -28,8 +28,6 @@ MARKER: Final = "made-by-make-demo"  #: only a directory that holds this file is
 BASE: Final = "lighthouse"
 SEARCHES: Final = ("who may climb the tower", "what to do when the radio link fails", "什么时候开启雾号")
 IN_THE_SCAN: Final = "which buoy was found adrift"  #: only letters/1911-notice-to-mariners.pdf says it, a picture of a page
-    "which buoy was found adrift"  #: what only letters/1911-notice-to-mariners.pdf answers, a picture of a page
-)
 INSTALL_SECONDS: Final = 120
 HITS: Final = 3
 INDEX_SECONDS: Final = 100  #: many times what it takes

@@ -201,3 +201,28 @@ class RawFilesContract:
         files.remove_base(BASE)
 
         assert ([], [BASE], []) == (before, after, files.base_ids())
+
+    def test_work_folder_is_there_until_it_is_removed(self, files):
+        """Another process works in it; it is neither staged nor listed, and goes with all that is in it."""
+        work = files.work_folder(BASE, "conversion-1")
+        (work / "inner").mkdir()
+        (work / "inner" / "page.tif").write_bytes(b"dots")
+
+        assert work == files.work_folder(BASE, "conversion-1")
+        assert ["conversion-1"] == files.work_folders(BASE)
+        assert ([], set()) == (files.leftovers(BASE, -1), self.paths(files))
+        for _ in range(2):
+            files.remove_work_folder(BASE, "conversion-1")
+        assert (False, []) == (work.exists(), files.work_folders(BASE))
+
+    def test_staged_bytes_are_no_work_folder(self, files):
+        """They lie beside each other."""
+        files.stage_text(BASE, "x")
+
+        assert [] == files.work_folders(BASE)
+
+    @pytest.mark.parametrize("name", ["", ".", "..", "../raw", "a/b", "A", "a b", "0" * 32])
+    def test_name_of_a_work_folder_is_plain(self, files, name):
+        """Nothing leads out of the place where work folders are, and none is taken for staged bytes."""
+        with pytest.raises(UnsafePath):
+            files.work_folder(BASE, name)
