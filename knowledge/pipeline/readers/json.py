@@ -9,6 +9,7 @@ from knowledge.model.documents import Document, SourceFile
 from knowledge.model.status import Notice
 from knowledge.pipeline.readers.decoding import clean, decode
 from knowledge.pipeline.readers.media_type import JSON, JSON_LINES
+from knowledge.pipeline.readers.packed import without_packed
 from knowledge.pipeline.readers.port import Finding
 
 
@@ -84,5 +85,6 @@ def _lines(value: Any) -> Iterator[str]:
         elif isinstance(value, list):
             pending.extend((path, inner) for inner in reversed(value))
         elif value not in (None, ""):
-            shown = str(value).lower() if isinstance(value, bool) else str(value)
-            yield f"{path}: {shown}" if path else shown
+            shown = str(value).lower() if isinstance(value, bool) else without_packed(str(value))
+            if shown:
+                yield f"{path}: {shown}" if path else shown

@@ -15,7 +15,7 @@ from email.message import Message
 from itertools import pairwise
 from typing import ClassVar, Final
 
-from knowledge.errors import CorruptSource, SourceFault
+from knowledge.errors import CorruptSource, EncryptedSource, SourceFault
 from knowledge.model.documents import Document, SourceFile
 from knowledge.model.status import Notice
 from knowledge.pipeline.readers.decoding import clean, decode, looks_like_text
@@ -53,7 +53,7 @@ class MailReader:
         for number, (start, end) in enumerate(pairwise([*starts, len(data)]), start=1):
             source.budget.page()
             mail = data[data.index(b"\n", start) + 1 : end].replace(b"\n>From ", b"\nFrom ")
-            yield from _findings(_parsed(mail), source, f"message {number}")
+            yield from _inner(_parsed(mail), source, f"message {number}")
 
 
 def _parsed(data: bytes) -> "Message[str, str]":
@@ -67,6 +67,8 @@ def _findings(mail: "Message[str, str]", source: SourceFile, place: str | None, 
     body.take(mail)
     lines = [f"{name}: {value}" for name in _SHOWN if (value := header(mail, name))]
     head = "\n".join(lines)
+    if body.is_encrypted:
+        raise EncryptedSource("This mail is encrypted.")
     names = [name for name, _ in body.attachments if name]
     attached = f"Attachments: {', '.join(names)}" if names else ""
     parts = (f"# {subject}" if subject else "", head, body.text(), attached)
@@ -77,6 +79,14 @@ def _findings(mail: "Message[str, str]", source: SourceFile, place: str | None, 
         yield from _attached(part, name, source, where, depth)
 
 
+def _inner(mail: "Message[str, str]", source: SourceFile, place: str, depth: int = 0) -> Iterator[Finding]:
+    """One mail of several; that it is encrypted does not cost the others."""
+    try:
+        yield from _findings(mail, source, place, depth)
+    except EncryptedSource:
+        yield Notice.PARTIAL_TEXT
+
+
 def _attached(part: "Message[str, str]", name: str, source: SourceFile, place: str, depth: int) -> Iterator[Finding]:
     source.budget.entry()
     if isinstance(part.get_payload(), list):  # a mail inside the mail
@@ -84,7 +94,7 @@ def _attached(part: "Message[str, str]", name: str, source: SourceFile, place: s
         if depth >= MAX_DEPTH or not isinstance(inner, Message):
             yield Notice.PARTIAL_TEXT
         else:
-            yield from _findings(inner, source, place, depth + 1)
+            yield from _inner(inner, source, place, depth + 1)
         return
     try:
         data = payload(part)
@@ -112,6 +122,12 @@ class _Body:
         self._plain: list[str] = []
         self._rich: list[str] = []
         self._parts = 0
+        self._has_cipher = False
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether what it says can only be read with a key (PGP/MIME or S/MIME)."""
+        return self._has_cipher and not any(map(str.strip, (*self._plain, *self._rich)))
 
     def text(self) -> str:
         plain, rich = (_BLANK.sub("\n\n", "\n\n".join(texts)).strip() for texts in (self._plain, self._rich))
@@ -126,6 +142,7 @@ class _Body:
         if self._parts > MAX_PARTS or depth > MAX_PARTS // 100:
             raise CorruptSource("This mail has more parts than any program writes.", parts=self._parts)
         kind = part.get_content_type()
+        self._has_cipher |= kind == "multipart/encrypted" or part.get_param("smime-type") == "enveloped-data"
         if kind == "message/rfc822":
             self.attachments.append((file_name(part), part))
         elif kind == "message/delivery-status":

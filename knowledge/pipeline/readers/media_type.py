@@ -135,6 +135,8 @@ _MAIL: Final = re.compile(
     r"|sender|content-[a-z-]+|x-[\w-]+|arc-[\w-]+|dkim-signature|authentication-results):.*\r?\n(?:[ \t].*\r?\n)*){2}",
     re.I,
 )
+_SHEET_SUFFIXES: Final = frozenset({".xls", ".xlsx"})
+_TABBED: Final = re.compile(r"[^\t\n]*(?:\t[^\t\n]*)+\n[^\t\n]*(?:\t[^\t\n]*)+(?:\n|\Z)")
 _SVG: Final = re.compile(r"\s*(?:<\?xml[^>]*>\s*)?(?:<!doctype\s+svg[^>]*>\s*)?(?:<!--.*?-->\s*)*<svg\b", re.I | re.S)
 _HTML: Final = re.compile(r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.I | re.S)
 
@@ -253,7 +255,7 @@ def _text_type(head: bytes, suffix: str) -> str:
         for pattern, media_type in _OFFICE_XML:
             if "<?xml" in start and pattern.search(beginning):
                 return media_type
-    if is_foreign or suffix in _VAGUE_SUFFIXES or suffix == ".xml":
+    if is_foreign or suffix in _VAGUE_SUFFIXES or suffix == ".xml" or suffix not in TEXT_SUFFIXES:
         if _HTML.match(start):
             return HTML
         if _SVG.match(start):
@@ -262,6 +264,8 @@ def _text_type(head: bytes, suffix: str) -> str:
             return XML
     if (is_foreign or suffix == "") and _MAIL.match(start):
         return MAIL
+    if suffix in _SHEET_SUFFIXES and _TABBED.match(start):  # what many programs call an Excel file
+        return TSV
     if is_foreign:
         raise CorruptSource("This file holds plain text, not the document its name says.", suffix=suffix)
     return _STRUCTURED.get(suffix, PLAIN)

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
-from knowledge.errors import CorruptSource, SourceFault
+from knowledge.errors import CorruptSource, EncryptedSource, SourceFault
 from knowledge.model.documents import Document, SourceFile
 from knowledge.model.status import Notice
 from knowledge.pipeline.readers.decoding import clean, decode
@@ -21,6 +21,7 @@ from knowledge.pipeline.readers.rtf_compression import decompressed
 
 MAX_DEPTH: Final = 8  #: mails inside mails
 
+_CLASS = "001A"
 _SUBJECT, _SENDER_NAME, _SENDER_ADDRESS, _SENDER_SMTP = "0037", "0C1A", "0C1F", "5D01"
 _TO, _CC, _HEADERS = "0E04", "0E03", "007D"
 _BODY, _HTML, _RTF = "1000", "1013", "1009"
@@ -143,6 +144,8 @@ class _Mail:
 
 
 def _findings(mail: _Mail, place: str | None) -> Iterator[Finding]:
+    if mail.text(_CLASS).strip("\0 ").upper() == "IPM.NOTE.SMIME" and not mail.text(_BODY).strip():
+        raise EncryptedSource("This mail is encrypted.")
     subject = " ".join(mail.text(_SUBJECT).split())
     sender = mail.text(_SENDER_NAME)
     address = mail.text(_SENDER_SMTP) or mail.text(_SENDER_ADDRESS)
@@ -197,7 +200,10 @@ def _attached(attachment: _Mail, name: str, place: str) -> Iterator[Finding]:
         if inner.depth > MAX_DEPTH:
             yield Notice.PARTIAL_TEXT
         else:
-            yield from _findings(inner, place)
+            try:
+                yield from _findings(inner, place)
+            except EncryptedSource:
+                yield Notice.PARTIAL_TEXT
         return
     data = attachment.binary(_DATA)
     if not data:

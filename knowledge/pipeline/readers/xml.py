@@ -13,6 +13,7 @@ from knowledge.pipeline.readers.decoding import decode
 from knowledge.pipeline.readers.html import declared_charset, words
 from knowledge.pipeline.readers.markdown import table
 from knowledge.pipeline.readers.media_type import XML
+from knowledge.pipeline.readers.packed import without_packed
 from knowledge.pipeline.readers.port import Finding
 
 _DIVISIONS: Final = (
@@ -94,7 +95,7 @@ def _lines(root: _Element) -> Iterator[str]:
         elif len(element) and not _is_mixed(element):
             inner = depth + (name in _SECTIONS)
             pending.extend((child, inner) for child in reversed(element))
-        elif text := " ".join("".join(element.itertext()).split()):
+        elif text := " ".join(without_packed("".join(element.itertext())).split()):
             yield _prefix(element, name, depth) + text
         elif element.attrib and name != "xref":
             yield ", ".join(f"{key.rpartition('}')[2]}: {value}" for key, value in element.attrib.items())

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import pytest
 
-from knowledge.errors import CorruptSource
+from knowledge.errors import CorruptSource, EncryptedSource
 from knowledge.model.status import Notice
 from knowledge.pipeline.readers.mail import MailReader
 from knowledge.pipeline.readers.registry import ReaderRegistry
@@ -172,3 +172,31 @@ def test_mails_inside_mails_end(read):
 
     assert Notice.PARTIAL_TEXT in result.notices
     assert 9 == len(result.documents)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        mail(
+            ("Content-Type: application/pgp-encrypted", "Version: 1"),
+            attached("encrypted.asc", b"-----BEGIN PGP"),
+            kind="encrypted",
+        ),
+        (HEAD + "Content-Type: application/pkcs7-mime; smime-type=enveloped-data; name=smime.p7m\n\nMIIB\n").encode(),
+    ],
+)
+def test_encrypted_mail_says_so(read, data):
+    """By PGP or by S/MIME; there is nothing to read."""
+    with pytest.raises(EncryptedSource):
+        read(data)
+
+
+def test_encrypted_mail_of_a_mailbox_does_not_cost_the_others(read):
+    """It is told."""
+    secret = b"Subject: Secret\nContent-Type: application/pkcs7-mime; smime-type=enveloped-data\n\nMIIB\n"
+    line = b"From a@b Tue Dec  1 10:00:00 2026\n"
+
+    result = read(line + secret + b"\n" + line + b"Subject: Open\n\nwords\n", "a.mbox")
+
+    assert ["# Open\n\nwords"] == [document.text for document in result.documents]
+    assert {Notice.PARTIAL_TEXT} == result.notices

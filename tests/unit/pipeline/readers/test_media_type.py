@@ -47,6 +47,19 @@ def kind(tmp_path):
         ("a.doc", OLE + "WordDocument\0".encode("utf-16-le"), "application/msword"),
         ("a.bin", OLE, "application/x-ole-storage"),
         ("a.jpg", PNG, "image/png"),
+        ("a.epub", made.archive({"META-INF/container.xml": "<c/>"}), "application/epub+zip"),
+        ("a.msg", OLE + "__nameid_version1.0\0WordDocument\0".encode("utf-16-le"), "application/vnd.ms-outlook"),
+        ("a.msg", b"From: a@b\r\nSubject: c\r\n\r\nwords", "message/rfc822"),
+        ("saved", b"Received: from x\n by y\nDate: now\n\nwords", "message/rfc822"),
+        ("a.eml", b"From: a@b\nTo: c@d\n\n" + bytes(range(256)), "message/rfc822"),
+        ("a.txt", b"From: a@b\nSubject: c\n\nwords", "text/plain"),
+        ("a.rss", b"<?xml version='1.0'?><rss/>", "application/xml"),
+        ("a.php", b"<html>", "text/plain"),
+        ("a.aspx", b"<!DOCTYPE html><html>", "text/html"),
+        ("drawing", b"<svg xmlns='x'>", "image/svg+xml"),
+        ("a.jsonl", b"{}", "application/jsonl"),
+        ("a.rst", b"words", "text/x-rst"),
+        ("a.xls", b"a\tb\n1\t2\n", "text/tab-separated-values"),
     ],
 )
 def test_bytes_decide(kind, name, data, expected):
@@ -67,6 +80,8 @@ def test_bytes_decide(kind, name, data, expected):
         ("a.pdf", b"version https://example.org/pointer", CorruptSource),
         ("a.docx", made.docx("")[:-40], CorruptSource),
         ("a.zip", b"PK\3\4 and no more", CorruptSource),
+        ("a.txt", made.archive({"a": "b"}), BinarySource),
+        ("a.xls", b"one\ttwo and then words\nover lines", CorruptSource),
     ],
 )
 def test_what_cannot_be_is_refused_with_its_reason(kind, name, data, error):

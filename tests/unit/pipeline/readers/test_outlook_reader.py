@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import pytest
 
-from knowledge.errors import CorruptSource, ReaderBudgetExceeded
+from knowledge.errors import CorruptSource, EncryptedSource, ReaderBudgetExceeded
 from knowledge.model.budget import Budget, Meter
 from knowledge.model.status import Notice
 from knowledge.pipeline.readers.outlook import OutlookReader
@@ -150,3 +150,13 @@ def test_attached_bomb_refuses_the_mail(read):
 
     with pytest.raises(ReaderBudgetExceeded):
         read(ole(mail(stream("1000", "see below"), attachment(0, "a.zip", bomb))), Budget(inflated_bytes=1_000_000))
+
+
+def test_encrypted_mail_says_so(read):
+    """Its class is enough; a signed one is none."""
+    secret = mail(stream("001A", "IPM.Note.SMIME"), stream("0037", "Secret"), attachment(0, "smime.p7m", b"MIIB"))
+    signed = mail(stream("001A", "IPM.Note.SMIME.MultipartSigned"), stream("0037", "Open"))
+
+    with pytest.raises(EncryptedSource):
+        read(ole(secret))
+    assert "# Open" == read(ole(signed)).documents[0].text
