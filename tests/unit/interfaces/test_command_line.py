@@ -110,7 +110,7 @@ def test_the_command_line_sees_only_the_service_and_its_vocabulary():
         ["item", "add", "x", "p", ""],
         ["item", "add", "x", "--note", "a", "--note", "b", "--title", "t"],
         ["item", "list", "x", "--in", "i", "--roots"],
-        ["item", "list", "x", "--type", "url"],
+        ["item", "list", "x", "--type", "video"],
         ["item", "add", "x", "--note", "a", "--note-file", "-"],
         ["item", "add", "x", "--note-file", "/no/such/file"],
         ["item", "add", "x", "--note", "a", "--title", " "],
