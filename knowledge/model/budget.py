@@ -51,6 +51,14 @@ class Meter:
         self.inflated_bytes += size
         _require("inflated_bytes", self.inflated_bytes, self.budget.inflated_bytes)
 
+    def require_room(self, size: int) -> None:
+        """Refuse what says that it unpacks to so many bytes, before it does. Nothing is counted yet.
+
+        Raises:
+            ReaderBudgetExceeded
+        """
+        _require("inflated_bytes", self.inflated_bytes + size, self.budget.inflated_bytes)
+
     def entry(self, count: int = 1) -> None:
         """So many parts of an archive are looked at.
 

@@ -25,13 +25,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, Final
 
-from knowledge.errors import CorruptSource, EncryptedSource
+from knowledge.errors import CorruptSource, EncryptedSource, JsonValue, ReaderBudgetExceeded, SourceFault
 from knowledge.model.budget import Budget, Meter, exceeded
 from knowledge.model.documents import SourceFile
 
 _STEP: Final = 1 << 20  #: bytes read at a time, so that a bomb is found before it is in memory
 
-__all__ = ["Budget", "Meter", "Zip", "exceeded", "inflated", "opened_zip", "require_modest_zip"]
+__all__ = ["Budget", "Meter", "Zip", "exceeded", "inflated", "opened_zip", "require_modest_zip", "xml_fault"]
 
 
 class Zip:
@@ -63,6 +63,7 @@ class Zip:
         info = self.entries[name]
         if info.flag_bits & 1:
             raise EncryptedSource(entry=name)
+        self._meter.require_room(info.file_size)  # no more than this is ever read
         with _damage_told(name), self._archive.open(info) as part:
             yield Counted(part, self._meter)
 
@@ -124,6 +125,15 @@ def require_modest_zip(source: SourceFile) -> None:
             if info.flag_bits & 1:
                 raise EncryptedSource(entry=name)
             source.budget.inflate(info.file_size)
+
+
+def xml_fault(error: Exception, **details: JsonValue) -> SourceFault:
+    """The error for a text that libxml2 refuses: for what is wrong with it, or for what it would take."""
+    if "Resource limit exceeded" in str(error):
+        return ReaderBudgetExceeded(
+            "This file holds a longer text, or deeper elements, than it is read with.", detail=str(error), **details
+        )
+    return CorruptSource(detail=str(error), **details)
 
 
 def inflated(stream: IO[bytes], meter: Meter) -> bytes:

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 from urllib.parse import unquote
 
-from knowledge.errors import CorruptSource
 from knowledge.model.documents import SourceFile
-from knowledge.pipeline.readers.budget import opened_zip
+from knowledge.pipeline.readers.budget import opened_zip, xml_fault
 
 Element = Any  #: lxml has no types of its own
 
@@ -100,7 +99,7 @@ class Package:
                         while element.getprevious() is not None:
                             del element.getparent()[0]
             except etree.XMLSyntaxError as error:
-                raise CorruptSource(part=name, detail=str(error)) from error
+                raise xml_fault(error, part=name) from error
 
     def relationships(self, name: str = "") -> list[Relationship]:
         """Where a part leads to inside the package; of the package itself without a name."""
@@ -144,7 +143,7 @@ def parsed(data: bytes, name: str) -> Element:
     try:
         return etree.fromstring(data, etree.XMLParser(**_SAFELY))
     except etree.XMLSyntaxError as error:
-        raise CorruptSource(part=name, detail=str(error)) from error
+        raise xml_fault(error, part=name) from error
 
 
 def local(element: Element) -> str:

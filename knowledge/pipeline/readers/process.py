@@ -38,6 +38,7 @@ FACTORY: Final = "knowledge.pipeline.readers.registry:ReaderRegistry.installed"
 _LOOK_SECONDS: Final = 0.05  #: between two looks at the child's memory
 _LOOKS_PER_FAMILY: Final = 10  #: looks at the child alone for one at what it has started, which costs a walk over all processes
 _START_SECONDS: Final = 60.0  #: for loading Python and the libraries on a machine that is very busy
+_NEAR: Final = 0.5  #: share of the memory; a library that is refused more than this ends its process by a signal
 _PIECE_BYTES: Final = 1 << 20
 
 Take = Callable[[Began | Finding], None]
@@ -145,6 +146,7 @@ class _Child:
     def __init__(self, factory: str, budget: Budget) -> None:
         self.owner = os.getpid()
         self.files = 0
+        self._most_resident = 0  #: bytes, of the file being read
         self.is_reading = False
         self._budget = budget
         self._unpacker = Unpacker()
@@ -184,6 +186,7 @@ class _Child:
         """
         self.files += 1
         self.is_reading = True
+        self._most_resident = 0
         try:
             self._in.write(packed({"path": str(path), "name": name}))
             self._in.flush()
@@ -262,7 +265,9 @@ class _Child:
         if now > deadline:
             found = round(now - deadline + budget.seconds, 1)
             raise _Undone(exceeded("seconds", found, budget.seconds), may_be_innocent=False)
-        if (resident := self.resident_bytes(family=family)) > budget.memory_bytes:
+        resident = self.resident_bytes(family=family)
+        self._most_resident = max(self._most_resident, resident)
+        if resident > budget.memory_bytes:
             raise _Undone(exceeded("memory_bytes", resident, budget.memory_bytes))
 
     def _obituary(self) -> KnowledgeError:
@@ -277,6 +282,8 @@ class _Child:
                 found=None,
                 limit=self._budget.memory_bytes,
             )
+        if status < 0 and self._most_resident > self._budget.memory_bytes * _NEAR:
+            return exceeded("memory_bytes", self._most_resident, self._budget.memory_bytes)
         how = signal.Signals(-status).name if status < 0 else f"status {status}"
         return CorruptSource("The process that read this file crashed on it.", ended_with=how)
 

@@ -65,7 +65,9 @@ class Reading:
         if document.text and not document.text.isspace():
             self._characters += len(document.text)
             if self._characters > self._budget.characters:
-                raise exceeded("characters", self._characters, self._budget.characters)
+                error = exceeded("characters", self._characters, self._budget.characters)
+                error.details |= {"media_type": self._began.media_type, "reader": self._began.reader}
+                raise error
             self._documents.append(document)
 
     def result(self) -> ReadResult:

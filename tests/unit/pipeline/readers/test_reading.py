@@ -61,7 +61,9 @@ def test_text_that_would_fill_the_memory_is_refused():
     with pytest.raises(ReaderBudgetExceeded) as caught:
         gathered(Document("a" * 60), Document("b" * 60), budget=Budget(characters=100))
 
-    assert {"figure": "characters", "found": 120, "limit": 100} == caught.value.details
+    assert {
+        "figure": "characters", "found": 120, "limit": 100, "media_type": "application/pdf", "reader": "pdf",
+    } == caught.value.details  # fmt: skip
 
 
 @pytest.mark.parametrize(
