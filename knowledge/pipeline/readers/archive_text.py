@@ -9,7 +9,7 @@ from knowledge.model.documents import Document, SourceFile
 from knowledge.model.quality import Facts
 from knowledge.model.status import Notice
 from knowledge.pipeline.readers.archive import ARCHIVES, Member, members
-from knowledge.pipeline.readers.inside import ends_outer, placed, read_inside
+from knowledge.pipeline.readers.inside import ends_outer, placed, read_inside, told
 from knowledge.pipeline.readers.port import Finding
 
 #: What systems add for themselves.
@@ -37,7 +37,7 @@ class ArchiveReader:
                 if ends_outer(error):
                     raise
                 encrypted += isinstance(error, EncryptedSource)
-                documents, notices = [], frozenset({Notice.PARTIAL_TEXT})
+                documents, notices = [], told(error)
             with_text += bool(documents)
             yield from notices - {Notice.NO_TEXT_EXTRACTED}
             yield from _headed(documents, member.name)

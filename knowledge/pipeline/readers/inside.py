@@ -7,8 +7,9 @@ from functools import cache
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from knowledge.errors import ReaderBudgetExceeded, SourceFault
+from knowledge.errors import EmptySource, ReaderBudgetExceeded, SourceFault
 from knowledge.model.documents import Document, ReadResult, SourceFile
+from knowledge.model.status import Notice
 from knowledge.pipeline.readers.reading import Reading
 from knowledge.pipeline.readers.registry import ReaderRegistry
 
@@ -40,6 +41,11 @@ def read_inside(stream: BinaryIO, name: str, outer: SourceFile) -> ReadResult:
 def ends_outer(error: SourceFault) -> bool:
     """Whether a fault of an inner file is one of the outer file too: what they may take together is used up."""
     return isinstance(error, ReaderBudgetExceeded) and error.details.get("figure") not in _ITS_OWN
+
+
+def told(error: SourceFault) -> frozenset[Notice]:
+    """What the outer file says about an inner one that was not read; an empty one is whole."""
+    return frozenset() if isinstance(error, EmptySource) else frozenset({Notice.PARTIAL_TEXT})
 
 
 def placed(document: Document, place: str) -> Document:

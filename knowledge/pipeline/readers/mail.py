@@ -20,7 +20,7 @@ from knowledge.model.documents import Document, SourceFile
 from knowledge.model.status import Notice
 from knowledge.pipeline.readers.decoding import clean, decode, looks_like_text
 from knowledge.pipeline.readers.html import as_seen, to_markdown
-from knowledge.pipeline.readers.inside import ends_outer, placed, read_inside
+from knowledge.pipeline.readers.inside import ends_outer, placed, read_inside, told
 from knowledge.pipeline.readers.media_type import MAIL, MAILBOX, SNIFF_BYTES
 from knowledge.pipeline.readers.port import Finding
 
@@ -103,7 +103,7 @@ def _attached(part: "Message[str, str]", name: str, source: SourceFile, place: s
     except SourceFault as error:
         if ends_outer(error):
             raise
-        yield Notice.PARTIAL_TEXT
+        yield from told(error)
         return
     yield from sorted(result.notices - {Notice.NO_TEXT_EXTRACTED})
     for place_in_mail, document in enumerate(result.documents):

@@ -96,3 +96,11 @@ def test_archive_with_a_password_is_encrypted(read):
 
     with pytest.raises(EncryptedSource):
         read(data)
+
+
+def test_empty_member_is_no_loss(read):
+    """A file of 0 bytes is named; nothing of it is missing."""
+    result = read(made.archive({"a.txt": b"", "b.txt": b"words"}))
+
+    assert ["# a.txt", "# b.txt\n\nwords"] == [document.text for document in result.documents]
+    assert set() == result.notices
