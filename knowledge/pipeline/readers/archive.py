@@ -34,6 +34,7 @@ from typing import IO, Any, BinaryIO, Final, Protocol, cast
 from knowledge.errors import CorruptSource, EncryptedSource, SourceFault, UnsupportedSource
 from knowledge.model.budget import Meter
 from knowledge.pipeline.readers.archive_names import decoded_names
+from knowledge.pipeline.readers.zip_directory import require_short
 
 BZIP2: Final = "application/x-bzip2"
 GZIP: Final = "application/gzip"
@@ -154,6 +155,7 @@ def safe_name(shown: str) -> str:
 
 def _zip_members(path: Path, meter: Meter) -> Iterator[Member]:
     with _damage(path.name):
+        require_short(path)
         archive = zipfile.ZipFile(path)
     with archive:
         infos = archive.infolist()

@@ -28,6 +28,7 @@ from typing import IO, Final
 from knowledge.errors import CorruptSource, EncryptedSource, JsonValue, ReaderBudgetExceeded, SourceFault
 from knowledge.model.budget import Budget, Meter, exceeded
 from knowledge.model.documents import SourceFile
+from knowledge.pipeline.readers.zip_directory import require_short
 
 _STEP: Final = 1 << 20  #: bytes read at a time, so that a bomb is found before it is in memory
 
@@ -107,6 +108,7 @@ def opened_zip(source: SourceFile) -> Iterator[Zip]:
         ReaderBudgetExceeded: it has too many entries.
     """
     try:
+        require_short(source.path)
         archive = zipfile.ZipFile(source.path)
     except (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError) as error:
         raise CorruptSource(detail=str(error)) from error

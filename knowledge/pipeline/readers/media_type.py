@@ -17,6 +17,7 @@ from knowledge.errors import (
     UnsupportedSource,
 )
 from knowledge.pipeline.readers.decoding import looks_like_text
+from knowledge.pipeline.readers.zip_directory import require_short
 
 HEAD_BYTES: Final = 64 * 1024
 SNIFF_BYTES: Final = 8_000  #: of each file of a directory import
@@ -204,6 +205,7 @@ def _head(path: Path) -> bytes:
 
 def _zip_type(path: Path, suffix: str) -> str:
     try:
+        require_short(path)
         with zipfile.ZipFile(path) as archive:
             names = set(archive.namelist())
             if "[Content_Types].xml" in names:
