@@ -105,7 +105,7 @@ def _kind(book: "Book", one: "Sheet", row: int, column: int, kind: int) -> Kind:
 def _after(one: "Sheet", beside: list[str]) -> Iterator[str]:
     comments = {}
     for (row, column), note in one.cell_note_map.items():
-        by = f" by {note.author}" if note.author else ""
+        by = f" by {note.author.strip()}" if note.author.strip() else ""
         comments[note.text.strip()] = f"[comment on {_place(row, column)}{by}]: {note.text.strip()}"
     yield from (text for text in dict.fromkeys(beside) if text not in comments)  # a comment is drawn in a box as well
     yield from comments.values()
