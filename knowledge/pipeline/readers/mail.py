@@ -29,6 +29,8 @@ MAX_PARTS: Final = 2_000  #: of one mail
 _SHOWN: Final = ("From", "To", "Cc", "Date")
 _SEPARATOR: Final = re.compile(rb"^From \S+[^\n]*\n(?=[!-9;-~]+:)", re.M)
 _SAID_TWICE: Final = 0.9  #: share of the words of one body that are in the other one, from which it says nothing new
+#: They prove who wrote a mail; nobody reads them.
+_SIGNATURES: Final = frozenset({"application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature"})
 _BLANK: Final = re.compile(r"\n[ \t\u00a0]*(?:\n[ \t\u00a0]*)+\n")
 _WORD: Final = re.compile(r"\w+")
 
@@ -152,15 +154,16 @@ class _Body:
                 if isinstance(inner, Message):
                     self.take(inner, depth + 1)
         elif self._is_attached(part, kind):
-            if name := file_name(part):
-                self.attachments.append((name, part))
-        elif not kind.startswith("image/") and (text := self._decoded(part)):  # else a logo of the signature
+            self.attachments.append((file_name(part) or "unnamed", part))
+        elif not kind.startswith("image/") and kind not in _SIGNATURES and (text := self._decoded(part)):
             self._take_text(text, kind)
 
     def _is_attached(self, part: "Message[str, str]", kind: str) -> bool:
         disposition = part.get_content_disposition()
+        if kind in _SIGNATURES:
+            return False
         if kind.startswith("image/"):
-            return disposition == "attachment"
+            return disposition == "attachment" or bool(file_name(part) and part.get("Content-ID") is None)
         if kind.startswith(("text/", "message/")) and kind != "text/calendar":
             return disposition == "attachment" or bool(disposition and file_name(part))
         return True
@@ -212,10 +215,21 @@ def file_name(part: "Message[str, str]") -> str:
         found = part.get_filename()
     except (ValueError, LookupError, TypeError, AttributeError):
         found = None
+    if found and "\ufffd" in found and (named := _with_text_headers(part)) is not None:
+        found = named.get_filename()
     if not found and part.get_content_type() == "message/rfc822" and isinstance(inner := part.get_payload(), list) and inner:
         found = header(inner[0], "Subject") if isinstance(inner[0], Message) else ""
         return found[:200] + ".eml" if found else ""
     return re.split(r"[/\\]", _unfolded(found))[-1].strip() if found else ""
+
+
+def _with_text_headers(part: "Message[str, str]") -> "Message[str, str] | None":
+    """The same headers with their raw bytes decoded, or None if there are none."""
+    told = Message()
+    for name, value in part.raw_items():
+        text = value if isinstance(value, str) else str(value)
+        told[name] = decode(text.encode("ascii", "surrogateescape")).text if _has_bytes(text) else text
+    return told if told.items() != part.items() else None
 
 
 def _unfolded(value: object) -> str:

@@ -141,6 +141,27 @@ def test_pictures_of_a_signature_are_left_out(read):
     assert set() == result.notices
 
 
+def test_signature_of_a_signed_mail_is_left_out(read):
+    """It proves who wrote it and says nothing."""
+    result = read(
+        mail((PLAIN, "Signed words"), attached("smime.p7s", b"\x30\x82" * 50, "application/pkcs7-signature"), kind="signed")
+    )
+
+    assert result.documents[0].text.endswith("Signed words")
+    assert set() == result.notices
+
+
+def test_names_of_attachments_are_decoded_whatever_their_form(read):
+    """Encoded words, RFC 2231, raw bytes of UTF-8 or Latin-1, and none at all."""
+    forms = ("=?utf-8?q?l=C3=A9.txt?=", "lé.txt", "")
+    parts = [
+        (f'Content-Type: application/octet-stream\nContent-Disposition: attachment; filename="{name}"', "x") for name in forms
+    ]
+    parts.append(("Content-Type: text/plain\nContent-Disposition: attachment; filename*=utf-8''l%C3%A9.txt", "x"))
+
+    assert "Attachments: lé.txt, lé.txt, unnamed, lé.txt" in read(mail((PLAIN, "See"), *parts)).documents[0].text
+
+
 def test_bytes_that_lost_their_headers_are_not_text(read):
     """A part without a type that holds a picture is left out, and that is told."""
     result = read(mail((PLAIN, "Words"), ("X: y", "@")).replace(b"@\n", bytes(range(128, 256)) * 20 + b"\0\1\2" * 50))
