@@ -1,12 +1,14 @@
 """From ledger rows to messages: what is sent, what is taken back, and that nothing is lost on the way."""
 
 import pytest
+from celery import Celery
 
 from knowledge.catalog import jobs
-from knowledge.dispatch import Dispatch
+from knowledge.dispatch import CelerySender, Dispatch
 from knowledge.errors import DatabaseBusy
 from knowledge.ingestion.window import LedgerWindow
-from knowledge.model.jobs import JobStatus
+from knowledge.model.jobs import JobSpec, JobStatus, JobType
+from knowledge.topology import queue_for
 from tests.fakes.sender import ListSender
 
 
@@ -79,3 +81,26 @@ def test_a_silent_broker_has_no_empty_queue(house, base):
     house.sender.is_away = True
 
     assert (True, False, None) == (empty, house.rt.dispatch.is_queue_empty(job), house.rt.dispatch.broker_run_id())
+
+
+def test_a_check_is_sent_as_a_chain_with_the_job_that_waits_for_it(house, base):
+    """Its message brings the index job's along; the ledger alone says when that may run."""
+    (note,) = house.notes(base, "lighthouse")
+    (first,) = house.jobs()
+    with house.db.write() as tx:
+        check = JobSpec.check_file_processing_result(base.id, note.id, first.id, processor="ocr", media_type="application/pdf")
+        index = JobSpec.index_documents(base.id, note.id, first.id, converted=True)
+        check_id, index_id = jobs.enqueue_chain(tx, [check, index], shard="main")
+    house.rt.dispatch.publish_due(base.id)
+    (sent,) = [job for job in house.sender.sent if job.id == check_id]
+    with Celery("chain", broker="memory://", set_as_current=False) as app:
+        CelerySender(lambda: app).send(sent)
+        with app.connection_for_read() as connection:
+            message = queue_for(sent)(connection.default_channel).get()
+    _, _, embed = message.payload
+    (link,) = embed["chain"]
+
+    assert (index_id, JobType.INDEX_DOCUMENTS) == sent.then
+    assert ([index_id], True, index_id) == (link["args"], link["immutable"], link["options"]["task_id"])
+    assert f"base.main.{base.id}.index" == link["options"]["routing_key"]
+    assert index_id not in house.sender.waiting

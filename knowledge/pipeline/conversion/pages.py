@@ -35,7 +35,7 @@ def survey(source: SourceFile, budget: Budget, report: Path) -> None:
 def draw(source: SourceFile, number: int, budget: Budget, image: Path) -> None:
     """One page, 1-based, as a grey image without alpha; its resolution is written into it."""
     picture, dpi = _drawn(source.path, number) if source.media_type == PDF else _taken(source.path, number, budget)
-    picture.save(image, format="TIFF", dpi=(dpi, dpi))
+    picture.save(image, format="TIFF", dpi=(dpi, dpi), compression="raw")  # else with that of the file it came from
 
 
 def _pdf(source: SourceFile, budget: Budget) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from contextlib import suppress
 
 import pytest
 from celery import Celery, _state, current_app
+from celery.exceptions import Ignore
 
 from knowledge.catalog import jobs, workers
 from knowledge.catalog.rows import WORKER
@@ -15,14 +16,18 @@ from knowledge.ingestion.run import Run
 from knowledge.locks.process import this_process
 from knowledge.model.jobs import KINDS, JobStatus, JobType
 from knowledge.model.status import ItemStatus
-from tasks import delete_subtree, index_documents, job, prepare_root, process, signals
+from knowledge.pipeline.conversion.docling import DoclingProcessor
+from tasks import check_file_processing_result, delete_subtree, index_documents, job, prepare_root, process, signals
 from tasks.heartbeat import Heartbeat
 from tasks.lease import LeaseKeeper
+from tests.fakes.docling_server import FakeDocling
+from tests.scans import scan
 from tests.waiting import eventually
 
 TASKS = {
     JobType.PREPARE_ROOT: prepare_root.prepare_root,
     JobType.INDEX_DOCUMENTS: index_documents.index_documents,
+    JobType.CHECK_FILE_PROCESSING_RESULT: check_file_processing_result.check_file_processing_result,
     JobType.DELETE_SUBTREE: delete_subtree.delete_subtree,
 }
 
@@ -93,6 +98,28 @@ def test_directories_and_deletes_run_by_their_tasks(working, tmp_path):
     working.service.delete_items(base.id, [root.id])
     delete_subtree.delete_subtree(working.job_of(root).id)
     assert [] == working.items(base)
+
+
+def test_only_the_look_that_finds_the_result_lets_the_chain_go_on(make_house, monkeypatch, tmp_path):
+    """A look that finds the conversion unfinished, and one of a row that is over, end as ignored: the next link is not sent."""
+    with FakeDocling() as docling:
+        house = make_house(processors=[DoclingProcessor(url=docling.url)], conversion_poll_seconds=0.01)
+        monkeypatch.setattr(process, "_runtime", (os.getpid(), house.rt))
+        base = house.base(file_processor="docling")
+        (item,) = house.add(base, scan(tmp_path / "scan.pdf", "Ring the bell"))
+        index_documents.index_documents(house.job_of(item).id)
+        (check,) = [job for job in house.jobs() if job.type is JobType.CHECK_FILE_PROCESSING_RESULT]
+        look = check_file_processing_result.check_file_processing_result
+        for _ in range(2):  # begun, then pending
+            with pytest.raises(Ignore):
+                look(check.id)
+            house.hasten()
+        look(check.id)
+
+        assert JobStatus.COMPLETED is house.service.job(check.id).status
+        assert look(check.id) is None  # its message twice: the chain goes on, and its next link finds a row that is over
+        with pytest.raises(Ignore):
+            look("nobody")
 
 
 # lease
