@@ -4,6 +4,7 @@ import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from socketserver import BaseRequestHandler, TCPServer
 
 import psutil
 import pytest
