@@ -1,6 +1,8 @@
 """Small files made for the tests of readers."""
 
+import hashlib
 import io
+import struct
 import zipfile
 from collections.abc import Mapping, Sequence
 
@@ -37,6 +39,38 @@ def pdf(*pages: str | bytes) -> bytes:
         len(objects) + 1,
         len(out),
     )
+
+
+def pdf_encrypted(text: str, *, user: str, owner: str) -> bytes:
+    """A page in RC4 of 40 bits, as the first PDF programs encrypted (PDF 1.7 §7.6, revision 2)."""
+    filling = bytes.fromhex("28BF4E5E4E758A4164004E56FFFA01082E2E00B6D0683E802F0CA9FE6453697A")
+    padded = [(password.encode() + filling)[:32] for password in (user, owner)]
+    owned = _rc4(hashlib.md5(padded[1]).digest()[:5], padded[0])
+    key = hashlib.md5(padded[0] + owned + struct.pack("<i", -4) + b"id").digest()[:5]
+    drawing = f"BT /F1 12 Tf 72 700 Td ({text}) Tj ET".encode("latin-1")
+    plain = pdf(drawing)
+    hidden = _rc4(hashlib.md5(key + b"\5\0\0\0\0").digest()[:10], drawing)  # of object 5, where `pdf` puts the first page
+    return plain.replace(drawing, hidden).replace(
+        b"/Root 1 0 R",
+        b"/Root 1 0 R /ID [<6964> <6964>] /Encrypt << /Filter /Standard /V 1 /R 2 /P -4 /O <%s> /U <%s> >>"
+        % (owned.hex().encode(), _rc4(key, filling).hex().encode()),
+    )
+
+
+def _rc4(key: bytes, data: bytes) -> bytes:
+    state = list(range(256))
+    j = 0
+    for i in range(256):
+        j = (j + state[i] + key[i % len(key)]) % 256
+        state[i], state[j] = state[j], state[i]
+    out = bytearray()
+    i = j = 0
+    for byte in data:
+        i = (i + 1) % 256
+        j = (j + state[i]) % 256
+        state[i], state[j] = state[j], state[i]
+        out.append(byte ^ state[(state[i] + state[j]) % 256])
+    return bytes(out)
 
 
 def pdf_with_map(before: str, code: int, meaning: str, after: str) -> bytes:

@@ -6,7 +6,7 @@ from typing import ClassVar
 import pypdfium2
 import pytest
 
-from knowledge.errors import CancelRequested, CorruptSource
+from knowledge.errors import CancelRequested, CorruptSource, EncryptedSource
 from knowledge.model.status import Notice
 from knowledge.pipeline.readers.pdf import PdfReader
 from knowledge.pipeline.readers.pdf_pages import pages_without_text
@@ -102,6 +102,13 @@ def test_nul_in_the_text_layer_does_not_cost_the_page(read):
     assert "before" in result.documents[0].text
     assert "after" in result.documents[0].text
     assert "\0" not in result.documents[0].text
+
+
+def test_owner_password_does_not_keep_readers_out(read):
+    """Who may open a file without a password may read it; who may not is told so."""
+    assert ["words"] == [one.text for one in read(made.pdf_encrypted("words", user="", owner="secret")).documents]
+    with pytest.raises(EncryptedSource):
+        read(made.pdf_encrypted("words", user="secret", owner="other"))
 
 
 def test_absurd_page_is_read(read):
