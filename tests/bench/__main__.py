@@ -33,13 +33,14 @@ def main() -> int:
 
 
 def _benches() -> Mapping[str, Callable[[], list[Measured]]]:
-    from tests.bench import indexing, jobs, lifecycle, readers, vectors
+    from tests.bench import expansion, indexing, jobs, lifecycle, readers, vectors
 
     return {
         "overhead": jobs.overhead,
         "celery": jobs.through_celery,
         "lifecycle": lifecycle.run,
         "indexing": indexing.run,
+        "expansion": expansion.run,
         "vectors": vectors.run,
         "readers": readers.run,
     }
