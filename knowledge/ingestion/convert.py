@@ -9,10 +9,12 @@ of it lies in the row's `progress` and in a folder beside raw/ (`conversions.py`
 begun again by itself.
 """
 
+import hashlib
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 from typing import Any, Final
 
 from knowledge import clock
@@ -34,6 +36,7 @@ from knowledge.runtime import Runtime
 
 log = logging.getLogger(__name__)
 
+_DIGEST: Final = "converted_sha256"  #: of `data`: of the bytes that were converted
 FIRST_LOOK_SECONDS: Final = 1.0  #: a picture of one page is read by then; later looks are further apart
 
 
@@ -60,8 +63,27 @@ def forget_result(tx: Tx, item: Item) -> None:
     """The file is read itself now; the caller removes the Markdown after the commit."""
     assert item.indexed_path is not None
     items.set_indexed_path(tx, item.id, None)
+    items.set_data(tx, item.id, **{_DIGEST: None})
     if "/" not in item.indexed_path:
         paths.release(tx, item.base_id, item.id, item.indexed_path)
+
+
+def has_result(rt: Runtime, job: Job, item: Item) -> bool:
+    """Whether the Markdown of an earlier conversion will do: a backfill needs vectors, not news, and OCR takes its time."""
+    if item.indexed_path is None or item.relative_path is None or _DIGEST not in item.data:
+        return False
+    with rt.db.read() as tx:
+        if not jobs.is_backfill(tx, job):
+            return False
+    if not rt.files.exists(item.base_id, item.indexed_path):
+        return False
+    with rt.files.local(item.base_id, item.relative_path) as stored:
+        return _digest(stored) == item.data[_DIGEST]
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def run(rt: Runtime, run: Run) -> None:
@@ -154,6 +176,7 @@ def _delay_seconds(rt: Runtime, looks: int) -> float:
 def _take(rt: Runtime, run: Run, answer: Converted) -> None:
     """Place the result beside the file and let the index job follow."""
     job = run.job
+    digest = _digest(conversions.place(rt, job.base_id, job.id) / conversions.SOURCE)
     staged = rt.files.stage_file(job.base_id, answer.artefact)
     try:
         with rt.locks.base(job.base_id), placing(rt, job.base_id) as placed, rt.db.write(durable=True) as tx:
@@ -168,6 +191,7 @@ def _take(rt: Runtime, run: Run, answer: Converted) -> None:
                 rt.files.publish(staged, path, overwrite=True)
                 rt.files.sync(job.base_id, [path])
                 items.set_indexed_path(tx, item.id, path)
+                items.set_data(tx, item.id, **{_DIGEST: digest})
                 jobs.finish(tx, job)
     finally:
         rt.files.discard([staged])

@@ -33,7 +33,7 @@ def run(rt: Runtime, run: Run) -> None:
     if item is None or base is None:
         return _nothing_to_do(rt, run)
     run.tell("reading")
-    is_converted = bool(run.job.input.get("converted"))
+    is_converted = bool(run.job.input.get("converted")) or convert.has_result(rt, run.job, item)
     read, needed = _read(rt, run, base, item, is_converted=is_converted)
     if needed and (item.chunk_count is not None or read is None or not read.documents):
         return _pass_on(rt, run, item, needed)  # what the index holds stays until there is more
@@ -52,7 +52,7 @@ def run(rt: Runtime, run: Run) -> None:
     path = item.concept_id if is_converted else item.relative_path
     material = Material(item.id, path or item.id, chunks.text, chunks.units, vectors)
     notices = read.notices if chunks.units else read.notices | {Notice.NO_TEXT_EXTRACTED}
-    return _commit(rt, run, base, material, notices, read.quality, needed)
+    return _commit(rt, run, base, material, notices, read.quality, needed, is_converted=is_converted)
 
 
 def _begin(rt: Runtime, run: Run) -> tuple[Item | None, Base | None]:
@@ -147,6 +147,8 @@ def _commit(
     notices: frozenset[Notice],
     quality: Quality,
     needed: Needed | None,
+    *,
+    is_converted: bool,
 ) -> None:
     """Publish the result: the only part that holds the base lock for the index."""
     job = run.job
@@ -168,7 +170,7 @@ def _commit(
                 convert.pass_on(tx, job, wanted.id, needed)
             elif wanted is not None:  # else a delete won the race
                 status.complete(tx, wanted, chunk_count=len(material.units), notices=notices, quality=quality)
-                stale = None if job.input.get("converted") else wanted.indexed_path
+                stale = None if is_converted else wanted.indexed_path
                 if stale is not None:
                     convert.forget_result(tx, wanted)
             jobs.finish(tx, job)  # one commit: no completed item behind a running row

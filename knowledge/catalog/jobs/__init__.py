@@ -26,7 +26,7 @@ from knowledge.catalog.jobs.cancelling import (
 from knowledge.catalog.jobs.conditions import CANCELLED, JOB_ABANDONED, LEASE_REVOKED
 from knowledge.catalog.jobs.ends import cancel, fail, finish, note, put_back
 from knowledge.catalog.jobs.enqueueing import enqueue, enqueue_all, enqueue_chain
-from knowledge.catalog.jobs.history import active_ids, find, get, last_of_item, page, prune
+from knowledge.catalog.jobs.history import active_ids, find, get, is_backfill, last_of_item, page, prune
 from knowledge.catalog.jobs.lease import Refusal, Standing, claim, claim_next, renew, require_ours, stamp_drain, standing
 from knowledge.catalog.jobs.losses import close_lost, expired, loss_delay_seconds, lost_by, park_pending_of, running_on
 from knowledge.catalog.jobs.window import (
@@ -65,6 +65,7 @@ __all__ = [
     "get",
     "has_due",
     "hurry",
+    "is_backfill",
     "last_of_item",
     "loss_delay_seconds",
     "lost_by",

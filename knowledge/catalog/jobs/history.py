@@ -38,6 +38,17 @@ def active_ids(tx: Tx, job_ids: Collection[str]) -> set[str]:
     return set(tx.scalars(select(JOB.c.id).where(JOB.c.id.in_(id_set(job_ids)), JOB.c.status.in_(ACTIVE_JOB))))
 
 
+def is_backfill(tx: Tx, job: Job) -> bool:
+    """Whether it is part of the reindex that gives a base its first vectors."""
+    parent_id: str | None = job.parent_id
+    while parent_id is not None:
+        row = tx.execute(select(JOB.c.input, JOB.c.parent_id).where(JOB.c.id == parent_id)).one_or_none()
+        if row is None or row.input.get("backfill"):
+            return row is not None
+        parent_id = row.parent_id
+    return False
+
+
 def last_of_item(tx: Tx, item_id: ItemId) -> Job | None:
     """The active job that names this item, of a chain the link that is at work; else the last one that ended."""
     is_ended = case((JOB.c.status.in_(ACTIVE_JOB) & JOB.c.after.is_(None), 0), (JOB.c.status.in_(ACTIVE_JOB), 1), else_=2)

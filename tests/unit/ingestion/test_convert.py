@@ -270,6 +270,22 @@ def test_reindex_converts_again_onto_the_same_name(house, tmp_path):
     assert set() == {hit.item_id for hit in house.service.search(base.id, "ninety").hits if "ninety" in hit.text}
 
 
+def test_first_embedder_does_not_read_the_scans_again(house, tmp_path):
+    """The text is there, and what it was made of has not changed; a scan that has changed is read."""
+    base = house.base(embedder=None)
+    same, changed = house.add(base, scan(tmp_path / "same.pdf", FOG), scan(tmp_path / "changed.pdf", FOG))
+    settle(house, same, changed)
+    scan(tmp_path / "changed.pdf", LOG)
+    house.service.enable_embedder(base.id, "hashing")
+    house.work()
+
+    settle(house, same, changed)
+
+    checks = [job.item_ids for job in house.jobs() if job.type is CHECK]
+    assert [1, 2] == [checks.count((item.id,)) for item in (same, changed)]
+    assert {(changed.id, 1)} == pages_found(house, base, "keeper midnight")
+
+
 def test_result_goes_when_the_file_is_read_itself(house, tmp_path):
     """A scan that becomes a PDF with text needs its Markdown no more; the name is free."""
     base = house.base()
