@@ -89,7 +89,7 @@ class Settings(BaseSettings):
     )
 
     reader_seconds: Seconds = Field(120, description="How long reading one file may take.")
-    reader_memory_mb: Annotated[int, Field(ge=128)] = Field(
+    reader_memory_mb: Annotated[int, Field(ge=256)] = Field(
         1024, description="How much memory the process that reads a file may take, in MiB, with all that it starts."
     )
     reader_inflated_mb: Count = Field(256, description="What the archives in one file may unpack to, all together, in MiB.")
