@@ -109,6 +109,8 @@ _MAIN_PARTS: Final = (
     (rb"wordprocessingml\.(document|template)\.main|ms-word\.(document|template)\.macroEnabled", DOCX),
     (rb"spreadsheetml\.(sheet|template)\.main|ms-excel\.(sheet|template)\.macroEnabled", XLSX),
     (rb"presentationml\.(presentation|template|slideshow)\.main|ms-powerpoint\.\w+\.macroEnabled", PPTX),
+    (rb"ms-excel\.sheet\.binary\.macroEnabled", "application/vnd.ms-excel.sheet.binary.macroenabled.12"),
+    (rb"ms-visio\.\w+\.main", "application/vnd.ms-visio.drawing"),
 )
 _OLE_STREAMS: Final = (
     ("__nameid_version1.0", OUTLOOK),  # first: its attachments may be any of the others
@@ -159,7 +161,7 @@ def detect(path: Path, name: str) -> str:
     if head.startswith(_ZIP):
         return _zip_type(path, suffix)
     if head.startswith(_OLE):
-        return _ole_type(path)
+        return _ole_type(path, suffix)
     if head[257:262] == _TAR_MARK:  # before the look at text: files of words are most of what a tar archive holds
         return TAR
     if looks_like_text(head) or (_STRUCTURED.get(suffix) in (MAIL, MAILBOX) and _MAIL.match(head[:1024].decode("latin-1"))):
@@ -208,6 +210,8 @@ def _zip_type(path: Path, suffix: str) -> str:
         require_short(path)
         with zipfile.ZipFile(path) as archive:
             names = set(archive.namelist())
+            if names and min(info.header_offset for info in archive.infolist()) > 0:  # only an archive inside it is whole
+                raise CorruptSource("The end of this file is missing.")
             if "[Content_Types].xml" in names:
                 types = _beginning(archive, "[Content_Types].xml")
                 for pattern, media_type in _MAIN_PARTS:
@@ -233,7 +237,7 @@ def _beginning(archive: zipfile.ZipFile, name: str) -> bytes:
         return part.read(_PART_BYTES)
 
 
-def _ole_type(path: Path) -> str:
+def _ole_type(path: Path, suffix: str) -> str:
     """What an OLE file holds, by the names of its streams, which its directory keeps in UTF-16."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         if data.find("EncryptedPackage".encode("utf-16-le")) >= 0:
@@ -241,6 +245,8 @@ def _ole_type(path: Path) -> str:
         for stream, media_type in _OLE_STREAMS:
             if data.find(f"{stream}\0".encode("utf-16-le")) >= 0:
                 return media_type
+    if suffix in _BINARY_SUFFIXES:  # its directory is mostly near the end, where files are cut
+        raise CorruptSource("This file holds none of the streams of what its name says.", suffix=suffix)
     return "application/x-ole-storage"
 
 

@@ -101,6 +101,8 @@ class RtfReader:
         reading = _Reading(source)
         text = reading.text()
         yield Facts(charset=reading.charset)
+        if reading.is_cut:
+            yield Notice.PARTIAL_TEXT
         if "\ufffd" in text:
             yield Notice.ENCODING_REPLACED
         yield Document(text)
@@ -203,6 +205,7 @@ class _Reading:
     def __init__(self, source: SourceFile) -> None:
         self._source = source
         self.charset = "cp1252"
+        self.is_cut = False  #: groups are left open at its end
         self._fonts: dict[int, str | None] = {}
         self._font: int | None = None  #: that the table of fonts speaks of
         self._styles: dict[int, int] = {}
@@ -247,6 +250,7 @@ class _Reading:
                     break  # what follows the outermost group is not RTF
             elif plain and (words := plain.translate(_WITHOUT_BREAKS)):
                 self._bytes(words)
+        self.is_cut = bool(self._stack)
         while self._stack:
             self._close()
         return joined([*self._body.end(), *self._notes, *self._margins])

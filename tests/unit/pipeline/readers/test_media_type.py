@@ -1,5 +1,8 @@
 """What a file is, by its bytes."""
 
+import io
+import zipfile
+
 import pytest
 
 from knowledge.errors import BinarySource, CorruptSource, EmptySource, SourceMissing, UnsupportedSource
@@ -94,3 +97,23 @@ def test_absent_file_is_missing(tmp_path):
     """A file that vanished between add and read."""
     with pytest.raises(SourceMissing):
         detect(tmp_path / "absent", "a.txt")
+
+
+@pytest.mark.parametrize("name", ["a.doc", "a.xls", "a.ppt", "a.msg"])
+def test_office_file_without_its_directory_is_damaged(kind, name):
+    """The directory of such a file is mostly near its end, so a file cut off has the head of one and no streams."""
+    with pytest.raises(CorruptSource):
+        kind(name, OLE)
+
+
+def test_archive_cut_off_is_not_taken_for_one_inside_it(kind):
+    """Office files are stored in others as they are, with a list of entries of their own."""
+    inner = made.docx(made.paragraph("inner"))
+    outer = io.BytesIO()
+    with zipfile.ZipFile(outer, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr("[Content_Types].xml", "<Types/>")
+        archive.writestr("ppt/embeddings/inner.docx", inner)
+    whole = outer.getvalue()
+
+    with pytest.raises(CorruptSource):
+        kind("a.pptx", whole[: whole.index(inner) + len(inner)])

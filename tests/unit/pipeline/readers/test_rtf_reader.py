@@ -119,8 +119,11 @@ def test_tables_apart_stay_apart(read):
 
 
 def test_document_left_open_is_read(read):
-    """A file cut off shows what is there."""
-    assert "one\n\ntwo" == read(rtf(r"one\par two")[:-1])[0]
+    """A file cut off shows what is there, and that it is not all."""
+    text, result = read(rtf(r"one\par two")[:-1])
+
+    assert "one\n\ntwo" == text
+    assert {Notice.PARTIAL_TEXT} == result.notices
 
 
 def test_what_follows_the_document_is_left_out(read):
