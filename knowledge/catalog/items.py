@@ -1,7 +1,7 @@
 """Item rows: insert, read, list, and where their bytes are. Status is written in `status.py` only."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -236,7 +236,10 @@ def page(
     limit: int,
     cursor: str | None,
 ) -> ItemPage:
-    """Directories first, then newest first, ties by id; a cursor that cannot be read gives the first page."""
+    """Directories first, then newest first, ties by id; a cursor that cannot be read gives the first page.
+
+    What a container left out is counted here, and named by `get` only: a hundred of them would be more than a message holds.
+    """
     if not 1 <= limit <= MAX_PAGE:
         raise InvalidInput(f"limit must be 1 to {MAX_PAGE}.", limit=limit)
     if tx.scalar(select(BASE.c.id).where(BASE.c.id == base_id, BASE.c.deleting_at.is_(None))) is None:
@@ -264,7 +267,7 @@ def page(
                 and_(_CONTAINER_FIRST == rank, ITEM.c.created_at == created_at, ITEM.c.id > item_id),
             )
         )
-    found = [view(row) for row in tx.execute(statement)]
+    found = [_without_names(view(row)) for row in tx.execute(statement)]
     shown = found[:limit]
     return ItemPage(shown, total, _write_cursor(shown[-1]) if len(found) > limit else None)
 
@@ -289,6 +292,13 @@ def view(row: Row[Any]) -> Item:
         updated_at=row.updated_at,
         data=row.data,
     )
+
+
+def _without_names(item: Item) -> Item:
+    skipped = item.data.get("skipped")
+    if not isinstance(skipped, dict):
+        return item
+    return replace(item, data={**item.data, "skipped": {**skipped, "sample": []}})
 
 
 def _write_cursor(last: Item) -> str:
