@@ -1,6 +1,7 @@
 """A job comes to be: its row is part of the transaction that writes the status it explains."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from itertools import pairwise
 
 from sqlalchemy import select, update
@@ -67,8 +68,12 @@ def enqueue_all(tx: Tx, specs: Sequence[JobSpec], *, shard: str) -> list[JobId]:
 
 
 def enqueue_chain(tx: Tx, specs: Sequence[JobSpec], *, shard: str) -> list[JobId]:
-    """Insert jobs of which each may run only when the one before it has succeeded."""
+    """Insert jobs of which each may run only when the one before it has succeeded.
+
+    Until then it is due in a hundred years: whoever looks for what may run now must not come across thousands that may not.
+    """
     ids = enqueue_all(tx, specs, shard=shard)
+    never = utc_now() + timedelta(days=36_500)
     for earlier, later in pairwise(ids):
-        tx.execute(update(JOB).where(JOB.c.id == later).values(after=earlier))
+        tx.execute(update(JOB).where(JOB.c.id == later).values(after=earlier, scheduled_at=never))
     return ids

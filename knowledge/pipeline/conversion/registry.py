@@ -62,6 +62,8 @@ class Processors:
             ConverterMissing: the chosen one does not exist or is not set up.
         """
         if wanted is not None:
+            if wanted not in self._processors and not lacks_text and not self._is_claimed(media_type):
+                return None  # plain text needs no processor, whatever its name
             chosen = self.get(wanted)
             if chosen.claims(media_type) and (lacks_text or not chosen.only_without_text):
                 if (complaint := chosen.missing()) is not None:
@@ -71,6 +73,9 @@ class Processors:
         if usual is None or not lacks_text or not usual.claims(media_type) or usual.missing() is not None:
             return None
         return usual
+
+    def _is_claimed(self, media_type: str) -> bool:
+        return any(processor.claims(media_type) for processor in self._processors.values())
 
     def complaint(self, media_type: str) -> str | None:
         """What is to be installed so that files of this type that lack text can be read; None if that would not help."""

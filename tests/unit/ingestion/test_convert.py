@@ -485,6 +485,32 @@ def test_unknown_processor_is_named(house, tmp_path):
     assert "'magic'; there is: ocr" in str(done.error_detail["message"])
 
 
+def test_text_needs_no_processor(house, tmp_path):
+    """A base that names an unknown one still reads what needs none."""
+    base = house.base(file_processor="magic")
+    (tmp_path / "a.txt").write_text("words")
+    (item,) = house.add(base, tmp_path / "a.txt")
+
+    assert ItemStatus.COMPLETED is settle(house, item).status
+
+
+def test_failed_conversion_leaves_nothing_in_the_way(make, tmp_path):
+    """The same file can be added again, and indexed again as often as one likes."""
+    house = make(conversion_seconds=0.001)
+    base = house.base()
+    path = scan(tmp_path / "scan.pdf", *[FOG] * 5)
+    (item,) = house.add(base, path)
+    for _ in range(3):
+        assert "conversion_timeout" == settle(house, item).error
+        house.service.reindex_items(base.id, [item.id])
+        house.work()
+    settle(house, item)
+    patient = make(conversion_seconds=600)
+    (again,) = patient.add(base, path)
+
+    assert (ItemStatus.COMPLETED, "scan_1.md") == (settle(patient, again).status, patient.item(again).indexed_path)
+
+
 def test_work_folder_holds_the_bytes_as_they_were(house, tmp_path):
     """The file may be replaced under its name while it is read."""
     base = house.base()
