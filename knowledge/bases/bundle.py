@@ -1,7 +1,7 @@
 """Import a base from a bundle: a zip file with rows, raw bytes and, if it likes, vectors.
 
     base.json         {"format": 1, "base": {…}, "items": [{…}, …]}: see `Bundle`
-    raw/<path>        the stored bytes of each file and note, under its `relative_path`
+    raw/<path>        the stored bytes of each file, note and page, under its `relative_path`
     vectors.npz       optional: `hashes` (n strings, SHA-256 of the unit's text) and `vectors` (float32, n × dimensions)
 
 Everything is indexed again here; the vectors spare the payment. A base whose embedder is not declared here becomes `failed`
@@ -26,9 +26,10 @@ from knowledge.bases.create import create_base
 from knowledge.bases.delete import delete_base
 from knowledge.catalog import bases, groups, items, jobs, paths, status
 from knowledge.db.columns import utc_now
-from knowledge.errors import BundleUnreadable, GroupNotFound, KnowledgeError, ModelNotFound, UnsafePath
+from knowledge.errors import BundleUnreadable, GroupNotFound, InvalidUrl, KnowledgeError, ModelNotFound, UnsafePath
 from knowledge.files.paths import folded, guard
 from knowledge.files.store import Staged
+from knowledge.ingestion.incoming import BY_ADDRESS
 from knowledge.ingestion.placing import placing
 from knowledge.ingestion.purge import purge_remains
 from knowledge.model.documents import Vector
@@ -36,6 +37,7 @@ from knowledge.model.ids import ItemId, new_item_id
 from knowledge.model.inputs import MAX_NOTE_CHARACTERS, BaseInput, NonBlank
 from knowledge.model.jobs import JobSpec
 from knowledge.model.status import CONTAINERS, ItemStatus, ItemType
+from knowledge.model.urls import normal_url
 from knowledge.model.views import Base
 from knowledge.pipeline.sources.directory import shown
 from knowledge.runtime import Runtime
@@ -71,9 +73,10 @@ class BundleItem(BaseModel):
 
     id: str
     group_id: str | None = None
-    type: Literal["file", "note", "directory", "archive"]
+    type: Literal["file", "note", "url", "directory", "archive", "sitemap"]
     source: NonBlank
-    relative_path: str
+    relative_path: str | None = None
+    """Only a page that was never fetched has none."""
     data: dict[str, object] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -81,6 +84,13 @@ class BundleItem(BaseModel):
         content = self.data.get("content")
         if self.type == "note" and not (isinstance(content, str) and len(content) <= MAX_NOTE_CHARACTERS):
             raise ValueError("a note needs its content in `data`")
+        if self.relative_path is None and self.type != "url":
+            raise ValueError(f"a {self.type} needs its relative_path")
+        if self.type in BY_ADDRESS:
+            try:
+                self.source = normal_url(self.source)
+            except InvalidUrl as error:
+                raise ValueError(str(error)) from None
         return self
 
 
@@ -102,11 +112,13 @@ class Bundle(BaseModel):
                 raise ValueError(f"item {item.id}: its parent is no directory before it")
             if item.id in seen:
                 raise ValueError(f"item {item.id} is there twice")
+            seen.add(item.id)
+            if item.relative_path is None:
+                continue
             if str(PurePosixPath(item.relative_path).parent) != containers[item.group_id]:
                 raise ValueError(f"item {item.id}: its path does not lie directly below that of its parent")
             if folded(item.relative_path) in taken:
                 raise ValueError(f"item {item.id}: another one has its path")
-            seen.add(item.id)
             taken.add(folded(item.relative_path))
             if item.type in CONTAINERS:
                 containers[item.id] = item.relative_path
@@ -183,13 +195,13 @@ def _fill(rt: Runtime, made: Base, bundle: Bundle, archive: zipfile.ZipFile, err
     staged: dict[str, Staged] = {}
     try:
         for item in bundle.items:
-            if item.type not in CONTAINERS:
+            if item.type not in CONTAINERS and item.relative_path is not None:
                 staged[item.relative_path] = _unpacked(rt, made, archive, item.relative_path)
         with rt.locks.base(made.id), placing(rt, made.id) as placed, rt.db.write(durable=True) as tx:
             bases.require_runnable(tx, made.id)
             items.insert(tx, made.id, [_row(item, ids, error) for item in bundle.items])
             for item in bundle.items:
-                if item.group_id is None:
+                if item.group_id is None and item.relative_path is not None:
                     paths.reserve(tx, made.id, ids[item.id], item.relative_path, directory=item.type in CONTAINERS)
             for path, bytes_ in staged.items():
                 placed.append(path)
@@ -256,7 +268,8 @@ def _manifest(archive: zipfile.ZipFile) -> Bundle:
             raise BundleUnreadable("base.json is too large.")
         bundle = Bundle.model_validate_json(archive.read("base.json"))
         for item in bundle.items:
-            guard(item.relative_path)
+            if item.relative_path is not None:
+                guard(item.relative_path)
     except KeyError:
         raise BundleUnreadable("The bundle has no base.json.") from None
     except ValidationError as error:
