@@ -61,7 +61,7 @@ def expand(root: Path, files: int) -> dict[str, float]:
             folder.mkdir(parents=True)
         (folder / f"{number:06}.md").write_text(f"note {number}")
     (root / "data").mkdir()
-    house = House(root / "data")
+    house = House(root / "data", lease_seconds=86_400.0)  # nothing renews it here
     held: list[float] = []
     _measure_lock(house, held)
     base = house.base(embedder=None)

@@ -11,6 +11,7 @@ from knowledge.bases import bundle as bundles
 from knowledge.errors import BaseFailed, BaseNotFound, BundleUnreadable, StorageFull
 from knowledge.model.documents import text_hash
 from knowledge.model.status import BaseStatus, ItemStatus
+from tests.archives import written, zipped
 from tests.house import DIMENSIONS
 from tests.regression.faults import hooked, raising
 
@@ -215,3 +216,40 @@ def test_a_base_deleted_in_mid_import_stays_deleted(house, pack):
         house.service.import_base(pack())
 
     _nothing_left(house)
+
+
+def test_an_archive_and_the_patterns_of_a_directory_travel(house, pack, tmp_path):
+    """Members are indexed from the bundle's own bytes; a reindex looks where archive and folder were, with the patterns."""
+    packed = written(tmp_path / "a.zip", zipped({"in/x.md": "The lighthouse."}))
+    written(tmp_path / "docs" / "a.md", b"a")
+    written(tmp_path / "docs" / "b.txt", b"b")
+    place = {"archive": str(packed), "member": "in"}
+    rows = [
+        {"id": "z", "type": "archive", "source": str(packed), "relative_path": "a.zip"},
+        {"id": "i", "type": "directory", "source": f"{packed}/in", "relative_path": "a.zip/in", "group_id": "z", "data": place},
+        {
+            "id": "x",
+            "type": "file",
+            "source": f"{packed}/in/x.md",
+            "relative_path": "a.zip/in/x.md",
+            "group_id": "i",
+            "data": place | {"member": "in/x.md"},
+        },
+        {
+            "id": "d",
+            "type": "directory",
+            "source": str(tmp_path / "docs"),
+            "relative_path": "docs",
+            "data": {"exclude": ["*.txt"]},
+        },
+    ]
+    base = house.service.import_base(pack(rows=rows, raw={"a.zip/in/x.md": "The lighthouse."}))
+    house.work()
+    before = {item.relative_path: item.id for item in house.items(base)}
+    house.service.reindex_items(base.id, [before["a.zip"], before["docs"]])
+    house.work()
+    after = {item.relative_path: item.id for item in house.items(base)}
+
+    assert {ItemStatus.COMPLETED} == {item.status for item in house.items(base)}
+    assert before == {path: item_id for path, item_id in after.items() if path != "docs/a.md"}
+    assert ["a.zip/in/x.md", "docs/a.md"] == house.raw(base)

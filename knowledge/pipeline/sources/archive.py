@@ -18,7 +18,14 @@ from pathlib import Path
 from typing import IO, BinaryIO, Final
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
-from knowledge.errors import EncryptedSource, PathNotFound, PathUnreadable, ReaderBudgetExceeded, SourceFault
+from knowledge.errors import (
+    EncryptedSource,
+    PathNotFound,
+    PathUnreadable,
+    ReaderBudgetExceeded,
+    SourceFault,
+    StorageFull,
+)
 from knowledge.model.budget import Budget, Meter
 from knowledge.model.documents import Checkpoint
 from knowledge.model.names import safe_name
@@ -240,8 +247,7 @@ class _Walk:
         data = self._data(place)
         try:
             with member.open() as stream, tempfile.NamedTemporaryFile(prefix="knowledge-archive-") as file:
-                shutil.copyfileobj(stream, file)
-                file.flush()
+                _unpack(stream, file)
                 path = Path(file.name)
                 if not is_archive(path, member.name):
                     if not is_on_the_way:
@@ -296,6 +302,18 @@ class _Walk:
 
     def _data(self, place: str) -> dict[str, object]:
         return {ARCHIVE_KEY: self._archive, MEMBER_KEY: place}
+
+
+def _unpack(stream: BinaryIO, file: IO[bytes]) -> None:
+    """
+    Raises:
+        StorageFull: nothing else refuses here; what is wrong with the stream is a `SourceFault`.
+    """
+    try:
+        shutil.copyfileobj(stream, file)
+        file.flush()
+    except OSError as error:
+        raise StorageFull("There is no space left to unpack an archive.", reason=os.strerror(error.errno or 0)) from error
 
 
 def _head(stream: BinaryIO) -> bytes:
