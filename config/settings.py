@@ -104,7 +104,10 @@ class Settings(BaseSettings):
     ocr_languages: str | None = Field(
         None, description="Languages of pictures and scans, like eng+deu; unset means those installed, if they are few."
     )
-    ocr_processes: Count = Field(2, description="How many files are read by OCR at once on this host.")
+    ocr_processes: Count | None = Field(
+        None,
+        description="How many files are read by OCR at once on this host; unset means one for every two processors, two at least.",
+    )
     docling_url: str | None = Field(None, description="A docling-serve, for bases that choose it: its address without a path.")
     docling_api_key: SecretStr | None = Field(None, description="Its key, if it wants one.")
     docling_billed: bool = Field(False, description="Whether its work costs money: what may have begun is not sent again.")

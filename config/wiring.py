@@ -1,5 +1,6 @@
 """Chooses the implementations and builds the service. `KNOWLEDGE_APP` names `service`; operator commands use its neighbours."""
 
+import os
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -113,7 +114,7 @@ def ocr_options(settings: Settings, budget: Budget) -> dict[str, Any]:
     return {
         "slots": settings.run_dir / "ocr",
         "languages": settings.ocr_languages,
-        "processes": settings.ocr_processes,
+        "processes": settings.ocr_processes or max(2, (os.cpu_count() or 1) // 2),
         "budget": budget,
     }
 

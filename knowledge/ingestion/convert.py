@@ -129,8 +129,9 @@ def _begin(rt: Runtime, run: Run, item: Item, processor: FileProcessor) -> None:
         run.keep({"stage": "converting", "processor": processor.name, "ticket": dict(ticket), "began": began, "looks": 0})
     except NoRoom:
         conversions.stop(rt, job.base_id, job.id)
-        run.keep({"stage": "queued", "processor": processor.name})
-        raise PutBack(rt.options.conversion_poll_seconds) from None
+        looks = int(str(job.progress.get("looks", 0))) + 1
+        run.keep({"stage": "queued", "processor": processor.name, "looks": looks})
+        raise PutBack(_delay_seconds(rt, looks - 1)) from None
     except ConversionFault as error:
         conversions.stop(rt, job.base_id, job.id)
         since = float(str(job.progress.get("since", began)))

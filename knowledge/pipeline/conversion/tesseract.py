@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -18,6 +19,7 @@ MAX_DEFAULT_LANGUAGES: Final = 6  #: with more of them installed than a person w
 _NO_LANGUAGES: Final = frozenset({"osd", "equ", "snum"})  #: models that are no languages
 _NAME: Final = re.compile(r"[A-Za-z0-9_/-]{1,64}")
 _ASK_SECONDS: Final = 10.0
+_KNOWN_SECONDS: Final = 60.0  #: after this it is asked again: a language may have been installed
 _MAX_BYTES: Final = 8 << 20  #: of one page; a page full of tiny letters has some ten thousand
 
 
@@ -79,7 +81,12 @@ class Tesseract:
 def find() -> Tesseract | None:
     """The tesseract of this host; None if it is not installed."""
     program = shutil.which("tesseract")
-    return None if program is None else _asked(program, Path(program).stat().st_mtime)
+    if program is None:
+        return None
+    try:
+        return _asked(program, int(time.monotonic() / _KNOWN_SECONDS))
+    except (OSError, subprocess.SubprocessError):  # not remembered: it may have been too busy to answer
+        return None
 
 
 def wrong_names(wanted: str) -> list[str]:
@@ -87,13 +94,10 @@ def wrong_names(wanted: str) -> list[str]:
     return [part for part in wanted.split("+") if not _NAME.fullmatch(part)]
 
 
-@lru_cache(maxsize=4)
-def _asked(program: str, _changed: float) -> Tesseract | None:
-    try:
-        version = _answer(program, "--version")
-        listed = _answer(program, "--list-langs")
-    except (OSError, subprocess.SubprocessError):
-        return None
+@lru_cache(maxsize=2)
+def _asked(program: str, _period: int) -> Tesseract:
+    version = _answer(program, "--version")
+    listed = _answer(program, "--list-langs")
     number = re.search(r"tesseract\s+v?(\S+)", version)
     names = tuple(line.strip() for line in listed.splitlines()[1:] if _NAME.fullmatch(line.strip()))
     return Tesseract(program, number[1] if number else "", names)
