@@ -106,7 +106,7 @@ class Settings(BaseSettings):
     )
     ocr_processes: Count | None = Field(
         None,
-        description="How many files are read by OCR at once on this host; unset means one for every two processors, two at least.",
+        description="Files read by OCR at once on this host; unset means one for every two processors, two at least.",
     )
     docling_url: str | None = Field(None, description="A docling-serve, for bases that choose it: its address without a path.")
     docling_api_key: SecretStr | None = Field(None, description="Its key, if it wants one.")
