@@ -141,7 +141,7 @@ def test_people_get_text_and_errors_apart(tmp_path):
     assert "== a.txt (text, 21 characters)\nfirst   line\n\\x1b[2Jsecond\n\n" == done.stdout
     assert [
         "knowledge: b.txt: This file has 0 bytes. (empty)",
-        "knowledge: absent.txt: This path does not exist. (path_not_found)",
+        "knowledge: absent.txt: There is no such file or directory. (path_not_found)",
         "1 file read, 2 not",
     ] == done.stderr.splitlines()
 
