@@ -152,6 +152,8 @@ class _Body:
                     inner.extend(self._table(element))
                 case "AlternateContent":
                     yield from self._inline(chosen(element), inner)
+                case "textpath":  # words drawn along a line: watermarks are made so
+                    inner.append((attribute(element, "string") or "").strip())
                 case "chart" | "relIds":
                     inner.append(self._graphic(element))
                 case "footnote" | "endnote":

@@ -17,7 +17,6 @@ _NOT_SHOWN: Final = frozenset(
         "annotation-end",
         "ruby-text",  # a reading aid, as in other formats
         "note-citation",
-        "forms",
         "scripts",
         "event-listeners",
         "binary-data",
@@ -120,6 +119,8 @@ class Flow:
                     self._comment(element)
                 case "object":
                     yield from self._object(element)
+                case "forms":
+                    yield from _form_values(element)
                 case "tracked-changes":
                     self._note_deletions(element)
                 case "change-start" | "change-end":
@@ -227,6 +228,14 @@ class Flow:
         root = self._package.xml(f"{place}/content.xml") if place and self._package is not None else None
         body = child(root, "body") if root is not None else None
         yield from self.blocks(body if body is not None else element)
+
+
+def _form_values(forms: Element) -> Iterator[str]:
+    """`label: value` of the fields that somebody can fill in."""
+    for field in forms.iter():
+        parts = (attribute(field, "label"), attribute(field, "current-value") or attribute(field, "value"))
+        if local(field) not in ("form", "properties", "property", "list-property") and any(parts):
+            yield ": ".join(part for part in parts if part)
 
 
 def _is_shown(element: Element) -> bool:

@@ -25,12 +25,15 @@ class OdpReader:
 
     def read(self, source: SourceFile) -> Iterator[Finding]:
         with opened(source) as document:
-            pages = [one for one in document.body("presentation", "drawing") if local(one) == "page"]
+            body = document.body("presentation", "drawing")
+            pages = [one for one in body if local(one) == "page"]
+            margins = {(local(one), attribute(one, "name")): one.text or "" for one in body if local(one).endswith("-decl")}
             yield Facts(pages=len(pages))
             flow = Flow(document)
             for number, page in enumerate(pages, start=1):
                 source.budget.page()
-                yield Document(joined(_slide(flow, page)), locator=f"slide {number}")
+                blocks = [*_slide(flow, page), *_margins(page, margins)]
+                yield Document(joined(blocks), locator=f"slide {number}")
 
 
 def _slide(flow: Flow, page: Element) -> Iterator[str]:
@@ -44,3 +47,11 @@ def _slide(flow: Flow, page: Element) -> Iterator[str]:
         if local(element) == "notes" and (notes := "\n".join(flow.blocks(element))):
             yield f"Notes: {notes}"
     yield from flow.notes()
+
+
+def _margins(page: Element, margins: dict[tuple[str, str | None], str]) -> Iterator[str]:
+    """Header and footer, which a slide names and the presentation holds."""
+    for kind in ("header", "footer"):
+        text = margins.get((f"{kind}-decl", attribute(page, f"use-{kind}-name")), "")
+        if text.strip():
+            yield text

@@ -5,6 +5,7 @@ Of a formula its value as it was last worked out; nothing is calculated here.
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
@@ -91,6 +92,8 @@ class _Sheet:
             match one.kind:
                 case "drawing":
                     yield from _drawing(package, one.target)
+                case "vmlDrawing":
+                    yield from _old_shapes(package, one.target)
                 case "comments":
                     yield from self._comments(one.target)
                 case "threadedComment":
@@ -180,6 +183,16 @@ def _shapes(package: Package, parent: Element, parts: dict[str, str]) -> Iterato
                 yield from _shapes(package, chosen(element), parts)
             case _:
                 yield from _shapes(package, element, parts)
+
+
+def _old_shapes(package: Package, name: str) -> Iterator[str]:
+    """Texts of buttons and labels, in a form that need not be well-formed; comments are drawn in it too, and read elsewhere."""
+    with suppress(CorruptSource):
+        root = package.xml(name)
+        for box in root.iter("{*}textbox") if root is not None else ():
+            about = next(box.getparent().iter("{*}ClientData"), None)
+            if about is None or attribute(about, "ObjectType") != "Note":
+                yield " ".join(" ".join(box.itertext()).split())
 
 
 def _rich(element: Element) -> str:

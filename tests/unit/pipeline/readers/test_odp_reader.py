@@ -26,6 +26,14 @@ class TestOdpReader(ReaderContract):
             ),
             ("# Title", "in a group", "below", "Notes: say it slowly", "second 長"),
         ),
+        "margins.odp": (
+            odf(
+                "presentation",
+                '<presentation:footer-decl presentation:name="f">for keepers</presentation:footer-decl>'
+                f'<draw:page presentation:use-footer-name="f">{frame("one")}</draw:page><draw:page>{frame("two")}</draw:page>',
+            ),
+            ("one", "for keepers", "two"),
+        ),
         "flat.fodp": (flat_odf("presentation", f"<draw:page>{frame('flat')}</draw:page>"), ("flat",)),
     }
 

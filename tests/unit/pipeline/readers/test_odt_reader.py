@@ -33,9 +33,14 @@ LIST = (
     "<text:list><text:list-item><text:p>eins</text:p><text:list><text:list-item><text:p>zwei</text:p></text:list-item></text:list>"
     "</text:list-item></text:list>"
 )
+FORM = (
+    '<form:form xmlns:form="urn:oasis:names:tc:opendocument:xmlns:form:1.0" form:name="f"><form:properties>'
+    '<form:property form:property-name="p" office:value="9"/></form:properties><form:checkbox form:label="I agree"/>'
+    '<form:text form:value="" form:current-value="Ann"/></form:form>'
+)
 BOX = (
-    "<text:p>beside<draw:frame><svg:title>alt</svg:title><draw:text-box><text:p>in the box</text:p></draw:text-box></draw:frame>"
-    "</text:p>"
+    "<text:p>beside<draw:frame><svg:title>alt</svg:title><draw:text-box><text:p>in the box</text:p></draw:text-box>"
+    "</draw:frame></text:p>"
 )
 CHART = (
     "<office:body><office:chart><chart:chart><chart:title><text:p>Ducks</text:p></chart:title>"
@@ -63,6 +68,10 @@ class TestOdtReader(ReaderContract):
                 parts={"Object 1/content.xml": CHART},
             ),
             ("Ducks", "| salt | 7 |"),
+        ),
+        "form.odt": (
+            odf("text", f"<office:forms>{FORM}</office:forms><text:p>after</text:p>"),
+            ("I agree", "Ann", "after"),
         ),
         "flat.fodt": (flat_odf("text", f"{HEADINGS}{NOTE}"), ("# One", "see[^1] here", "[^1]: the note")),
         "named.bin": (odf("text", "<text:p>bytes decide</text:p>"), ("bytes decide",)),

@@ -38,8 +38,8 @@ def flat(body: str) -> bytes:
     return (
         f'<?xml version="1.0" encoding="UTF-8"?>\n<pkg:package xmlns:pkg="{PKG}">'
         f'<pkg:part pkg:name="/_rels/.rels"><pkg:xmlData>{relations}</pkg:xmlData></pkg:part>'
-        f'<pkg:part pkg:name="/word/document.xml"><pkg:xmlData><w:document {W}><w:body>{body}</w:body></w:document></pkg:xmlData>'
-        "</pkg:part></pkg:package>"
+        f'<pkg:part pkg:name="/word/document.xml"><pkg:xmlData><w:document {W}><w:body>{body}</w:body></w:document>'
+        "</pkg:xmlData></pkg:part></pkg:package>"
     ).encode()
 
 
