@@ -4,6 +4,7 @@ import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -32,7 +33,14 @@ from knowledge.interfaces.cli.output import Output, clock, counted, detail
 from knowledge.interfaces.cli.printable import printable
 from knowledge.interfaces.cli.progress import describe, shown
 from knowledge.interfaces.cli.quality import pages, record
-from knowledge.interfaces.cli.shapes import conflict_object, counts_object, item_object, item_page_object, waited_object
+from knowledge.interfaces.cli.shapes import (
+    capture_object,
+    conflict_object,
+    counts_object,
+    item_object,
+    item_page_object,
+    waited_object,
+)
 from knowledge.interfaces.cli.wait import Outcome, Waited, missing_hands, until_settled
 from knowledge.model.ids import ItemId, JobId
 from knowledge.model.inputs import DirectoryInput, FileInput, ItemInput, NoteInput, SitemapInput, Strategy, UrlInput
@@ -477,6 +485,7 @@ def _record(item: Item) -> dict[str, str | None]:
         "name": item.title,
         "concept": item.concept_id,
         "source": item.source,
+        **_fetched(item),
         "status": item.status.value,
         "error": f"{item.error}{f' ({what})' if what else ''}" if item.error else None,
         "chunks": None if item.chunk_count is None else str(item.chunk_count),
@@ -486,3 +495,11 @@ def _record(item: Item) -> dict[str, str | None]:
         "created": clock(item.created_at),
         "updated": clock(item.updated_at),
     }
+
+
+def _fetched(item: Item) -> dict[str, str | None]:
+    """Of a page: where its address led, if that is another one, and when."""
+    known = capture_object(item) or {}
+    leads_to = known.get("url") if known.get("url") != item.source else None
+    fetched_at = known.get("fetched_at")
+    return {"leads to": leads_to, "fetched": clock(datetime.fromisoformat(fetched_at)) if fetched_at else None}

@@ -82,9 +82,16 @@ def item_object(item: "Item") -> JsonObject:
         "notices": list(item.notices),
         "quality": quality_object(item.quality),
         "skipped": item.data.get("skipped"),
+        "capture": capture_object(item),
         "created_at": moment(item.created_at),
         "updated_at": moment(item.updated_at),
     }
+
+
+def capture_object(item: "Item") -> JsonObject | None:
+    """When a page was fetched, where its address led, and which address it prefers; None for what was not."""
+    known = item.data.get("capture")
+    return {name: known.get(name) for name in ("url", "canonical", "fetched_at")} if isinstance(known, dict) else None
 
 
 def quality_object(quality: "Quality") -> JsonObject:
