@@ -62,6 +62,7 @@ def test_item_without_its_content():
         "id": "i", "base_id": "b", "group_id": None, "type": "note", "title": "a.md", "source": "a note",
         "concept_id": "a.md", "relative_path": "a.md", "status": "failed", "error": "empty",
         "error_detail": {"stage": "reading"}, "chunk_count": None, "notices": ["partial_text"], "skipped": None,
+        "capture": None,
         "quality": {
             "media_type": None, "reader": None, "charset": None, "language": None, "converter": None, "pages": None,
             "pages_with_text": None, "characters": 0, "replaced_characters": 0,
