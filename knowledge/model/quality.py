@@ -29,7 +29,5 @@ class Facts:
     charset: str | None = None  #: as Python names it
     language: str | None = None  #: as the file declares it: ISO 639-1, a region is cut off
     converter: str | None = None
-    pages: int | None = (
-        None  #: slides, sheets or chapters, or where some pages have no document
-    )
+    pages: int | None = None  #: slides, sheets or chapters, or where some pages have no document
     pages_with_text: int | None = None  #: where it is not the number of pages or locators that gave text

@@ -12,6 +12,7 @@ from typing import Final
 SAMPLE_CHARACTERS: Final = 20_000
 _LEAST_LETTERS: Final = 20
 _LEAST_WORDS: Final = 5  #: small words of the language
+_LEAST_SHARE: Final = 0.08  #: of all words
 _AHEAD: Final = 1.3  #: times as many small words as the next language has
 
 _SCRIPTS: Final = (  # in this order: Japanese writes with Han characters as well
@@ -34,6 +35,7 @@ _SMALL_WORDS: Final = {
     "es": "de la en a no o fue sus entre el los las y que una por con del para como más pero su se lo",
     "fr": "de la en ne il elle le les et des est une dans pour que qui sur du au par pas avec",
     "it": "la in a il gli che di per una della nel sono con non dei alla più anche",
+    "la": "et in ut sed non ad est ex quis sit amet ac nec cum qui ab vel at",  # filler texts, mostly
     "nl": "de het een en van ik niet dat zijn met voor op te werd ook",
     "pl": "się nie jest że na jak do przez dla oraz był tym są ale",
     "pt": "de no a o os as e que uma não do da em para com por mais foi ao dos",
@@ -56,10 +58,13 @@ def language(texts: Iterable[str]) -> str | None:
         if len(script.findall(sample)) >= letters * _SHARES.get(code, 0.5):
             return code
     counts: Counter[str] = Counter()
-    for word in _WORD.findall(sample.lower()):
+    words = _WORD.findall(sample.lower())
+    for word in words:
         counts.update(_BY_WORD.get(word, ()))
     (best, most), (_, next_most) = (*counts.most_common(2), ("", 0), ("", 0))[:2]
-    return best if most >= _LEAST_WORDS and most >= next_most * _AHEAD else None
+    if most < max(_LEAST_WORDS, len(words) * _LEAST_SHARE):
+        return None
+    return best if most >= next_most * _AHEAD else None
 
 
 def _beginning(texts: Iterable[str]) -> str:

@@ -87,7 +87,7 @@ class Reading:
         pages = facts.pages if facts.pages is not None else len(self._pages) or None
         with_text = facts.pages_with_text
         if with_text is None and pages is not None:
-            with_text = len({(document.page, document.locator) for document in self._documents})
+            with_text = min(pages, len({(document.page, document.locator) for document in self._documents}))
         return Quality(
             media_type=self._began.media_type,
             reader=self._began.reader,

@@ -275,3 +275,14 @@ def test_short_plain_text_is_read_by_its_owner(tmp_path, process):
         registry.read(tmp_path / "b.txt", "b.txt", lambda: None)
     other = registry.read(tmp_path / "b.html", "b.html", lambda: None)
     assert process.pid == int(other.documents[-1].text)
+
+
+def test_names_that_are_no_text_arrive(process, tmp_path):
+    """A path may hold bytes that are not UTF-8; the process opens the same file, and the details can be stored."""
+    path = tmp_path / os.fsdecode(b"caf\xe9.hostile")
+    path.write_text("refuse")
+
+    with pytest.raises(EncryptedSource) as caught:
+        process.read(path, path.name, lambda event: None, lambda: None)
+
+    assert "caf\ufffd.hostile" == caught.value.details["name"]

@@ -87,6 +87,10 @@ def test_declared_language(declared, text, expected):
         ("등대지기는 탑 위에 있고 섬으로 가는 배는 늦게 도착했습니다.", "ko"),
         ("Ο φύλακας του φάρου είναι στον πύργο και το πλοίο άργησε.", "el"),
         ("Сторож маяка на башне, и лодка опоздала на остров.", None),
+        (
+            "Lorem ipsum dolor sit amet, consectetur adipiscing elit, sed do eiusmod tempor ut labore et dolore in ex non est",
+            "la",
+        ),
         ("x1 y2 z3 foo bar baz qux quux corge grault garply", None),
         ("the", None),
         ("", None),
