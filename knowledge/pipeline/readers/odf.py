@@ -269,6 +269,11 @@ def repeated(element: Element, name: str) -> int:
     return min(_number(element, name, 1), _REPEATED)
 
 
+def count(element: Element, name: str) -> int:
+    """How often a cell or row says that it stands there."""
+    return _number(element, name, 1)
+
+
 def _number(element: Element, name: str, default: int) -> int:
     value = attribute(element, name) or ""
     return int(value) if value.isascii() and value.isdecimal() and len(value) < 10 else default

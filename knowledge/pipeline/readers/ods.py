@@ -6,12 +6,11 @@ from typing import ClassVar, Final
 
 from knowledge.errors import CorruptSource
 from knowledge.model.documents import SourceFile
-from knowledge.model.quality import Facts
 from knowledge.pipeline.readers.media_type import ODS
-from knowledge.pipeline.readers.odf import Flow, OpenDocument, is_flat, packed, repeated
+from knowledge.pipeline.readers.odf import Flow, OpenDocument, count, is_flat, packed, repeated
 from knowledge.pipeline.readers.ooxml import Element, Package, attribute, local, parsed
 from knowledge.pipeline.readers.port import Finding
-from knowledge.pipeline.readers.sheets import COLUMNS, Row, sheet
+from knowledge.pipeline.readers.sheets import COLUMNS, Row, Sheets
 
 _VALUES: Final = ("string-value", "date-value", "time-value", "boolean-value", "value")  #: where a cell shows no text
 
@@ -20,7 +19,7 @@ _Part = tuple[int, str, Element]  #: number and name of a sheet, and a row or th
 
 
 class OdsReader:
-    """Documents of up to 500 rows for each sheet, hidden ones as well; text boxes, charts and comments follow the cells."""
+    """Blocks of some 3,000 characters of each sheet, hidden ones as well; text boxes, charts and comments follow the cells."""
 
     name: ClassVar[str] = "ods"
     suffixes: ClassVar[frozenset[str]] = frozenset({".ods", ".ots", ".fods"})
@@ -43,13 +42,14 @@ class OdsReader:
 
 
 def _sheets(parts: Iterator[_Part], flow: Flow, source: SourceFile) -> Iterator[Finding]:
-    count = 0
+    pages = 0
+    sheets = Sheets()
     for sheet_key, group in groupby(parts, key=lambda part: part[:2]):
-        count, name = sheet_key
+        pages, name = sheet_key
         source.budget.page()
         reading = _Sheet(flow)
-        yield from sheet(name, reading.rows(element for _, _, element in group), reading.after())
-    yield Facts(pages=count)
+        yield from sheets.sheet(name, reading.rows(element for _, _, element in group), reading.after())
+    yield sheets.facts(pages)
 
 
 def _streamed(package: Package) -> Iterator[_Part]:
@@ -75,11 +75,15 @@ class _Sheet:
         self._shapes: list[str] = []
 
     def rows(self, parts: Iterator[Element]) -> Iterator[Row]:
+        number = 1
         for element in parts:
             if local(element) == "shapes":
                 self._shapes += self._flow.blocks(element)
-            elif row := dict(self._cells(element)):
-                yield from [row] * repeated(element, "number-rows-repeated")
+                continue
+            if cells := dict(self._cells(element)):
+                for place in range(repeated(element, "number-rows-repeated")):
+                    yield number + place, cells
+            number += count(element, "number-rows-repeated")
 
     def after(self) -> Iterator[str]:
         yield from self._shapes
@@ -90,12 +94,11 @@ class _Sheet:
         for cell in row:
             if local(cell) not in ("table-cell", "covered-table-cell"):
                 continue
-            count = int(value) if (value := attribute(cell, "number-columns-repeated") or "1").isdecimal() else 1
             text = self._flow.line(cell) or _value(cell)
             if text:
                 for place in range(column, min(column + repeated(cell, "number-columns-repeated"), COLUMNS)):
                     yield place, text
-            column += count
+            column += count(cell, "number-columns-repeated")
             if column >= COLUMNS:
                 return
 

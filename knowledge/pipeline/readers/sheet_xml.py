@@ -4,18 +4,17 @@ from collections.abc import Iterator
 from typing import ClassVar, Final
 
 from knowledge.model.documents import SourceFile
-from knowledge.model.quality import Facts
 from knowledge.pipeline.readers.media_type import SHEET_XML
 from knowledge.pipeline.readers.number_formats import shown
 from knowledge.pipeline.readers.ooxml import Element, attribute, child, local, parsed
 from knowledge.pipeline.readers.port import Finding
-from knowledge.pipeline.readers.sheets import COLUMNS, Row, sheet
+from knowledge.pipeline.readers.sheets import COLUMNS, Row, Sheets
 
 _MIDNIGHT: Final = "T00:00:00.000"
 
 
 class SheetXmlReader:
-    """Documents of up to 500 rows for each sheet, hidden ones as well; comments follow the cells."""
+    """Blocks of some 3,000 characters of each sheet, hidden ones as well; comments follow the cells."""
 
     name: ClassVar[str] = "sheet-xml"
     suffixes: ClassVar[frozenset[str]] = frozenset()  #: mostly `.xls` or `.xml`, which other readers claim
@@ -26,19 +25,23 @@ class SheetXmlReader:
     def read(self, source: SourceFile) -> Iterator[Finding]:
         data = source.path.read_bytes()
         source.budget.inflate(len(data))
-        sheets = [one for one in parsed(data, source.name) if local(one) == "Worksheet"]
-        yield Facts(pages=len(sheets))
-        for one in sheets:
+        worksheets = [one for one in parsed(data, source.name) if local(one) == "Worksheet"]
+        sheets = Sheets()
+        for one in worksheets:
             source.budget.page()
             comments: list[str] = []
-            yield from sheet(attribute(one, "Name") or "", _rows(one, comments), comments)
+            yield from sheets.sheet(attribute(one, "Name") or "", _rows(one, comments), comments)
+        yield sheets.facts(len(worksheets))
 
 
 def _rows(worksheet: Element, comments: list[str]) -> Iterator[Row]:
     cells = child(worksheet, "Table")
+    number = 0
     for row in cells if cells is not None else ():
         if local(row) == "Row":
-            yield dict(_cells(row, comments))
+            place = attribute(row, "Index") or ""
+            number = int(place) if place.isdecimal() and len(place) < 10 else number + 1
+            yield number, dict(_cells(row, comments))
 
 
 def _cells(row: Element, comments: list[str]) -> Iterator[tuple[int, str]]:

@@ -12,7 +12,7 @@ from knowledge.model.quality import Facts
 from knowledge.pipeline.readers.media_type import XLS
 from knowledge.pipeline.readers.number_formats import Kind, kind_of, shown
 from knowledge.pipeline.readers.port import Finding
-from knowledge.pipeline.readers.sheets import MARGIN_CODE, Row, sheet
+from knowledge.pipeline.readers.sheets import MARGIN_CODE, Row, Sheets
 
 if TYPE_CHECKING:
     from xlrd.book import Book
@@ -28,7 +28,7 @@ _STREAMS: Final = ("Workbook", "Book")
 
 
 class XlsReader:
-    """Documents of up to 500 rows for each sheet, hidden ones as well; text boxes and comments follow the cells."""
+    """Blocks of some 3,000 characters of each sheet, hidden ones as well; text boxes and comments follow the cells."""
 
     name: ClassVar[str] = "xls"
     suffixes: ClassVar[frozenset[str]] = frozenset({".xls", ".xlt"})
@@ -38,13 +38,15 @@ class XlsReader:
 
     def read(self, source: SourceFile) -> Iterator[Finding]:
         book = _opened(source)
-        yield Facts(pages=book.nsheets, charset=book.encoding if book.biff_version < 80 else None)
+        yield Facts(charset=book.encoding if book.biff_version < 80 else None)
+        sheets = Sheets()
         beside = _beside_cells(source)
         for number in range(book.nsheets):
             source.budget.page()
             one = book.sheet_by_index(number)
-            yield from sheet(one.name, _rows(book, one), _after(one, beside.get(number, [])))
+            yield from sheets.sheet(one.name, _rows(book, one), _after(one, beside.get(number, [])))
             book.unload_sheet(number)
+        yield sheets.facts(book.nsheets)
 
 
 def _opened(source: SourceFile) -> "Book":
@@ -73,7 +75,7 @@ def _rows(book: "Book", one: "Sheet") -> Iterator[Row]:
         for column, (kind, value) in enumerate(zip(types, values, strict=True)):
             if text := _text(book, one, number, column, kind, value).strip():
                 row[column] = text
-        yield row
+        yield number + 1, row
 
 
 def _text(book: "Book", one: "Sheet", row: int, column: int, kind: int, value: str | float) -> str:

@@ -11,13 +11,12 @@ from typing import ClassVar, Final
 
 from knowledge.errors import CorruptSource
 from knowledge.model.documents import SourceFile
-from knowledge.model.quality import Facts
 from knowledge.pipeline.readers.drawing import graphic, paragraphs
 from knowledge.pipeline.readers.media_type import XLSX
 from knowledge.pipeline.readers.number_formats import Kind, kind_of, shown
 from knowledge.pipeline.readers.ooxml import Element, Package, attribute, child, chosen, local, opened
 from knowledge.pipeline.readers.port import Finding
-from knowledge.pipeline.readers.sheets import COLUMNS, MARGIN_CODE, Row, sheet
+from knowledge.pipeline.readers.sheets import COLUMNS, MARGIN_CODE, Row, Sheets
 
 _MARGINS: Final = ("oddHeader", "evenHeader", "firstHeader", "oddFooter", "evenFooter", "firstFooter")
 _SHORT: Final = 15  #: digits; a longer number is shown in another way
@@ -25,7 +24,7 @@ _ESCAPED: Final = re.compile("_x([0-9A-Fa-f]{4})_")
 
 
 class XlsxReader:
-    """Documents of up to 500 rows for each sheet, hidden ones as well; text boxes, charts and comments follow the cells."""
+    """Blocks of some 3,000 characters of each sheet, hidden ones as well; text boxes, charts and comments follow the cells."""
 
     name: ClassVar[str] = "xlsx"
     suffixes: ClassVar[frozenset[str]] = frozenset({".xlsx", ".xlsm", ".xltx", ".xltm"})
@@ -40,11 +39,12 @@ class XlsxReader:
             if root is None:
                 raise CorruptSource("This Excel file has no workbook part.", part=main)
             book = _Book(package, main, root)
-            yield Facts(pages=len(book.sheets))
+            sheets = Sheets()
             for name, part in book.sheets:
                 source.budget.page()
                 reading = _Sheet(book, part)
-                yield from sheet(name, reading.rows(), reading.after())
+                yield from sheets.sheet(name, reading.rows(), reading.after())
+            yield sheets.facts(len(book.sheets))
 
 
 class _Book:
@@ -80,9 +80,12 @@ class _Sheet:
     margins: list[str] = field(default_factory=list)
 
     def rows(self) -> Iterator[Row]:
+        number = 0
         for element in self.book.package.elements(self.part, "row", *_MARGINS):
             if local(element) == "row":
-                yield dict(self._cells(element))
+                place = element.get("r", "")
+                number = int(place) if place.isdecimal() and len(place) < 10 else number + 1
+                yield number, dict(self._cells(element))
             elif text := " ".join(MARGIN_CODE.sub(" ", element.text or "").split()):
                 self.margins.append(text)
 

@@ -24,7 +24,10 @@ HEADINGS = "".join(
 NOTES = f'<w:footnotes {W}><w:footnote w:id="2">{paragraph("the note")}</w:footnote></w:footnotes>'
 COMMENTS = f'<w:comments {W}><w:comment w:id="0" w:author="Ann">{paragraph("really?")}</w:comment></w:comments>'
 CHART = f'<w:drawing><c:chart xmlns:c="x" xmlns:r="{made.RELATION}" r:id="r0"/></w:drawing>'
-WATERMARK = '<w:p><w:r><w:pict><v:shape xmlns:v="urn:schemas-microsoft-com:vml"><v:textpath string="DRAFT"/></v:shape></w:pict></w:r></w:p>'
+WATERMARK = (
+    '<w:p><w:r><w:pict><v:shape xmlns:v="urn:schemas-microsoft-com:vml"><v:textpath string="DRAFT"/></v:shape>'
+    "</w:pict></w:r></w:p>"
+)
 BOX = (
     '<w:p><w:r><w:t>beside</w:t></w:r><w:r><mc:AlternateContent xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006">'
     f"<mc:Choice><w:txbxContent>{paragraph('in the box')}</w:txbxContent></mc:Choice>"

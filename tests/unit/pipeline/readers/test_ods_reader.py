@@ -78,6 +78,7 @@ def test_repeated_rows_and_cells_are_written_out_within_reason(read):
 
     assert "| a | a |\n| --- | --- |\n| a | a |\n| a | a |" in text
     assert 1_000 == text.count("| b | c |")
+    assert "| a | a |" in text
 
 
 def test_value_without_a_text_is_read(read):
