@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the outside programs that the tests run for real, or nothing if they are there. Run by `make tools`, before the tests.
-# Each is optional where Knowledge runs: without it the files that need it are `unsupported`, and the message says so.
+# Each is optional where Knowledge runs: without it the files that need it are refused or lack text, and a message says what to install.
 set -euo pipefail
 
 #: program | package of Debian and Ubuntu | what for
@@ -16,7 +16,13 @@ fail() {
   exit 1
 }
 
-is_here() { command -v "$1" >/dev/null || { [ "$1" = soffice ] && command -v libreoffice >/dev/null; }; }
+is_here() {
+  command -v "$1" >/dev/null || return 1
+  [ "$1" = soffice ] || return 0
+  local folder
+  folder=$(dirname "$(readlink -f "$(command -v soffice)")") # a LibreOffice may lack Writer or Impress
+  [ ! -e "$folder/soffice.bin" ] || { [ -e "$folder/libswlo.so" ] && [ -e "$folder/libsdlo.so" ]; }
+}
 
 missing=()
 while IFS='|' read -r program packages purpose; do
