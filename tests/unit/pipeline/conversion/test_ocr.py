@@ -244,7 +244,7 @@ def test_another_process_with_the_same_number_is_left_alone(processor, tmp_path)
 def test_step_that_crashes_or_hangs_or_grows():
     """None of it reaches the process that asked."""
     for step, reason in (
-        (lambda: os.kill(os.getpid(), 11), "signal 11"),
+        (lambda: os.kill(os.getpid(), 15), "signal 15"),
         (lambda: time.sleep(60), "more than 0 s"),
         (lambda: bytearray(1 << 30), "out of memory"),
         (lambda: 1 / 0, "it cannot be read"),
