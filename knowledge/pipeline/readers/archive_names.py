@@ -6,15 +6,17 @@ explains most of the foreign bytes by them wins.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
+
+from knowledge.pipeline.readers.charsets import JAPANESE, KOREAN, KOREAN_CHARACTERS, WIDE, Charset
 
 _HIGH: Final = re.compile(rb"[\x80-\xff]")
 #: A foreign byte alone among ASCII letters, as in `Übung`: in scripts of two bytes they come in runs.
-_LONELY: Final = re.compile(rb"(?<![\x80-\xff])[\x80-\xff](?![\x80-\xff])")
+#: Katakana do not, whose first byte is 83.
+_LONELY: Final = re.compile(rb"(?<![\x80-\xff])[\x80-\x82\x84-\xff](?![\x80-\xff])")
 
-#: Korean syllables lie among the frequent characters of GB 2312; it takes so many to rule out chance.
-_KOREAN_CHARACTERS: Final = 4
+_AMONG_LATIN: Final = re.compile("[A-Za-z][^\\x00-\\x7f][A-Za-z]")  #: no Japanese writes so
 #: A capital behind a small letter, or beside a Latin one: bytes of another charset.
 _STRANGE_CYRILLIC: Final = re.compile("[а-яё][А-ЯЁ]|[A-Za-z][А-яЁё]|[А-яЁё][A-Za-z]")
 
@@ -49,30 +51,15 @@ def _likeliest(sample: bytes) -> str:
             continue
         odd = [character for character in text if character > "\x7f"]
         share = sum(common(character) for character in odd) / len(odd) if odd else 0.0
-        if candidate == "cp949" and len(odd) < _KOREAN_CHARACTERS:
+        if candidate in KOREAN and len(odd) < KOREAN_CHARACTERS:
             share -= 0.1
+        if candidate in JAPANESE and _AMONG_LATIN.search(text):
+            share /= 2
         if common is _is_cyrillic and _STRANGE_CYRILLIC.search(text):
             share /= 2
         if share > best:
             best, encoding = share, candidate
     return encoding
-
-
-def _within(encoding: str, first: int, last: int) -> Callable[[str], bool]:
-    """Characters whose code in a charset of two bytes lies in the rows of the frequent ones."""
-
-    def common(character: str) -> bool:
-        try:
-            code = character.encode(encoding)
-        except UnicodeEncodeError:
-            return False
-        return len(code) == 2 and first <= int.from_bytes(code) <= last
-
-    return common
-
-
-def _is_japanese(character: str) -> bool:
-    return "\u3041" <= character <= "\u30fe" or _JIS_FIRST_LEVEL(character)
 
 
 def _is_cyrillic(character: str) -> bool:
@@ -83,16 +70,11 @@ def _is_accented(character: str) -> bool:
     return "\u00c0" <= character <= "\u017f" and character not in "×÷"
 
 
-_JIS_FIRST_LEVEL: Final = _within("cp932", 0x889F, 0x9872)
-_Charset = tuple[str, Callable[[str], bool]]
 #: The earlier wins a tie.
-_WESTERN: Final[tuple[_Charset, ...]] = (("cp850", _is_accented), ("cp852", _is_accented), ("cp1252", _is_accented))
-_CHARSETS: Final[tuple[_Charset, ...]] = (
+_WESTERN: Final[tuple[Charset, ...]] = (("cp850", _is_accented), ("cp852", _is_accented), ("cp1252", _is_accented))
+_CHARSETS: Final[tuple[Charset, ...]] = (
     ("cp866", _is_cyrillic),
     ("cp1251", _is_cyrillic),
-    ("cp932", _is_japanese),
-    ("cp949", _within("euc_kr", 0xB0A1, 0xC8FE)),
-    ("gb18030", _within("gb2312", 0xB0A1, 0xD7F9)),
-    ("big5", _within("big5", 0xA440, 0xC67E)),
+    *(charset for charset in WIDE if charset[0] in ("cp932", "cp949", "gb18030", "big5")),  # what systems have used for names
     *_WESTERN,
 )

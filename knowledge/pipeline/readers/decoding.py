@@ -14,6 +14,7 @@ from typing import Final
 
 from knowledge.model.quality import Facts
 from knowledge.model.status import Notice
+from knowledge.pipeline.readers.charsets import likeliest
 
 SAMPLE_BYTES: Final = 64 * 1024  #: detection costs about 1 s per megabyte
 
@@ -60,9 +61,8 @@ def decode(data: bytes, *, declared: str | None = None) -> Decoded:
             return _strict(data[len(mark) :], encoding) or _replaced(data[len(mark) :], encoding)
     if b"\x00" in data[:8] and (wide := unmarked_wide(data)) and (found := _strict(data, wide)):
         return found  # before UTF-8, which sees letters with NULs between them
-    if declared is None and re.search(rb"\x1b\$[@B]", data[:SAMPLE_BYTES]):
-        declared = "iso-2022-jp"
-    escapes = _is_escaped_charset(declared) and b"\x1b" in data
+    declared = declared or _escaped(data[:SAMPLE_BYTES])
+    escapes = _is_escaped_charset(declared) and (b"\x1b" in data or b"~{" in data)
     if not escapes and (found := _strict(data, "utf-8")):
         return found
     if declared and (found := _strict(data, _superset(declared))):
@@ -87,6 +87,8 @@ def looks_like_text(sample: bytes) -> bool:
     if unmarked_wide(sample):
         return True
     controls = len(sample) - len(sample.translate(None, _CONTROLS))
+    if b"\x1b$)C" in sample:  # ISO-2022-KR shifts between its halves by control codes
+        controls -= sample.count(b"\x0e") + sample.count(b"\x0f")
     try:
         codecs.getincrementaldecoder("utf-8")("strict").decode(sample, final=False)
     except UnicodeDecodeError:
@@ -143,7 +145,16 @@ def _is_plain(text: str) -> bool:
 
 def _is_escaped_charset(declared: str | None) -> bool:
     """ISO-2022 writes everything in ASCII bytes, so it is valid UTF-8 and must be taken at its word."""
-    return declared is not None and declared.lower().startswith("iso-2022")
+    return declared is not None and declared.lower().startswith(("iso-2022", "hz"))
+
+
+def _escaped(sample: bytes) -> str | None:
+    """A charset of ASCII bytes by its escape sequences; for HZ, which has plain ones, also by what stands between them."""
+    if re.search(rb"\x1b\$[@B]", sample):
+        return "iso-2022-jp"
+    if b"\x1b$)C" in sample:
+        return "iso-2022-kr"
+    return "hz" if re.search(rb"~\{(?:[!-w][!-~]){2,}~\}", sample) and sample.isascii() else None
 
 
 def _superset(declared: str) -> str:
@@ -181,6 +192,8 @@ def _detected(data: bytes) -> str | None:
     from charset_normalizer import from_bytes
 
     sample = b"".join(_foreign_lines(data))
+    if known := likeliest(sample):
+        return known
     best = from_bytes(sample, cp_isolation=_CANDIDATES.split(), preemptive_behaviour=False).best()
     if (best is None or best.coherence < _SURE) and _is_western(sample):
         return "cp1252"

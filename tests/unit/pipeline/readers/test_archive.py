@@ -193,6 +193,8 @@ def test_what_is_no_archive_is_unsupported(tmp_path):
     [
         ("cp932", ["文章1.txt", "プロジェクト概要.doc", "写真"]),
         ("cp932", ["資料.xlsx"]),
+        ("cp932", ["テスト.txt"]),
+        ("cp850", ["château.txt"]),
         ("gbk", ["中国制造.txt"]),
         ("gbk", ["会议纪要.docx", "财务报表"]),
         ("big5", ["會議記錄.doc", "說明.txt"]),
