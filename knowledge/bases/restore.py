@@ -2,6 +2,7 @@
 
 import logging
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Final
 
 from knowledge.bases.create import create_base
@@ -11,6 +12,7 @@ from knowledge.errors import InvalidInput, InvalidOperation, KnowledgeError, Sou
 from knowledge.ingestion import origin
 from knowledge.ingestion.add import admit
 from knowledge.ingestion.capture import CAPTURE, TITLE
+from knowledge.ingestion.convert import DIGEST
 from knowledge.ingestion.expansion import EXCLUDE, INCLUDE
 from knowledge.ingestion.incoming import Incoming
 from knowledge.ingestion.reindex import probe
@@ -87,7 +89,10 @@ def _incoming(rt: Runtime, root: Item, files: ExitStack) -> Incoming | None:
             except SourceMissing:
                 return None
             data = origin.data_of(origin.path_of(root))
-            return Incoming(root.type, root.source, root.stored_name, bytes_at=stored, data=data)
+            result = _result(rt, root, files)
+            if result is not None:
+                data |= {key: kept for key, kept in root.data.items() if key == DIGEST}
+            return Incoming(root.type, root.source, root.stored_name, bytes_at=stored, data=data, converted_at=result)
         case ItemType.NOTE:
             return Incoming.note(root.source, str(root.data.get("content", "")))
         case ItemType.URL:
@@ -96,6 +101,16 @@ def _incoming(rt: Runtime, root: Item, files: ExitStack) -> Incoming | None:
             return Incoming(root.type, root.source, root.stored_name)
         case _:
             return None
+
+
+def _result(rt: Runtime, root: Item, files: ExitStack) -> Path | None:
+    """Markdown that a conversion has left of it: in the new base it need not be converted again."""
+    if root.indexed_path is None:
+        return None
+    try:
+        return files.enter_context(rt.files.local(root.base_id, root.indexed_path))
+    except SourceMissing:
+        return None
 
 
 def _page(rt: Runtime, root: Item, files: ExitStack) -> Incoming:

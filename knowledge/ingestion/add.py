@@ -10,7 +10,7 @@ from knowledge.catalog import bases, items, jobs, paths, requests
 from knowledge.db.engine import Tx
 from knowledge.errors import InvalidInput
 from knowledge.files.store import Staged
-from knowledge.ingestion import conflicts
+from knowledge.ingestion import conflicts, convert
 from knowledge.ingestion.incoming import Incoming, check
 from knowledge.ingestion.placing import placing
 from knowledge.ingestion.replace import make_room, stop_those_in_the_way
@@ -68,12 +68,15 @@ def admit(
     ):
         return AddReceipt(base_id, [], published=True, conflicts=found)
     staged: dict[int, Staged] = {}
+    converted: dict[int, Staged] = {}
     try:
         for position, one in enumerate(incoming):
             if one.bytes_at is not None:
                 staged[position] = rt.files.stage_file(base_id, one.bytes_at)
             elif one.text is not None:
                 staged[position] = rt.files.stage_text(base_id, one.text)
+            if one.converted_at is not None:
+                converted[position] = rt.files.stage_file(base_id, one.converted_at)
         if strategy is Strategy.REPLACE:  # not before the new bytes are here: a source that fails must not cost the old item
             stop_those_in_the_way(rt, base_id, incoming, idempotency_key)
         with rt.locks.base(base_id):
@@ -83,9 +86,9 @@ def admit(
                     make_room(rt, base_id, incoming)
                 elif strategy is Strategy.DETECT and (found := _conflicts(rt, base_id, incoming)):
                     return AddReceipt(base_id, [], published=True, conflicts=found)
-                accepted = _commit(rt, base_id, incoming, staged, idempotency_key)
+                accepted = _commit(rt, base_id, incoming, staged, converted, idempotency_key)
     finally:
-        rt.files.discard(staged.values())  # what was published is no longer there
+        rt.files.discard([*staged.values(), *converted.values()])  # what was published is no longer there
     return _receipt(rt, base_id, accepted)
 
 
@@ -103,7 +106,12 @@ def _conflicts(rt: Runtime, base_id: BaseId, incoming: Sequence[Incoming]) -> li
 
 
 def _commit(
-    rt: Runtime, base_id: BaseId, incoming: Sequence[Incoming], staged: dict[int, Staged], idempotency_key: str | None
+    rt: Runtime,
+    base_id: BaseId,
+    incoming: Sequence[Incoming],
+    staged: dict[int, Staged],
+    converted: dict[int, Staged],
+    idempotency_key: str | None,
 ) -> list[ItemId]:
     ids = [new_item_id() for _ in incoming]
     with placing(rt, base_id) as placed, rt.db.write(durable=True) as tx:
@@ -117,6 +125,8 @@ def _commit(
             if position in staged:
                 placed.append(path)
                 rt.files.publish(staged[position], path)
+            if position in converted:
+                placed.append(convert.place_result(rt, tx, base_id, item_id, converted[position]))
         if placed:
             rt.files.sync(base_id, placed)
         specs = [_job(base_id, item_id, one) for item_id, one in zip(ids, incoming, strict=True)]
@@ -139,7 +149,7 @@ def _row(item_id: ItemId, one: Incoming) -> items.NewItem:
 def _job(base_id: BaseId, item_id: ItemId, one: Incoming) -> JobSpec:
     if one.type in CONTAINERS:
         return JobSpec.prepare_root(base_id, item_id)
-    return JobSpec.index_documents(base_id, item_id)
+    return JobSpec.index_documents(base_id, item_id, converted=one.converted_at is not None)
 
 
 def _free_path(rt: Runtime, tx: Tx, base_id: BaseId, item_id: ItemId, one: Incoming) -> str:

@@ -22,11 +22,12 @@ from knowledge.catalog import items, jobs, paths, status
 from knowledge.db.engine import Tx
 from knowledge.errors import ConversionFault, ConversionTimeout, SourceFault
 from knowledge.files.paths import derived
+from knowledge.files.store import Staged
 from knowledge.ingestion import conversions
 from knowledge.ingestion.placing import placing
 from knowledge.ingestion.run import PutBack, Run
 from knowledge.model.documents import SourceFile
-from knowledge.model.ids import ItemId
+from knowledge.model.ids import BaseId, ItemId
 from knowledge.model.jobs import Job, JobSpec
 from knowledge.model.names import numbered
 from knowledge.model.status import ACTIVE, INDEXING_INTERRUPTED, ItemStatus
@@ -36,7 +37,7 @@ from knowledge.runtime import Runtime
 
 log = logging.getLogger(__name__)
 
-_DIGEST: Final = "converted_sha256"  #: of `data`: of the bytes that were converted
+DIGEST: Final = "converted_sha256"  #: of `data`: of the bytes that were converted
 FIRST_LOOK_SECONDS: Final = 1.0  #: a picture of one page is read by then; later looks are further apart
 
 
@@ -59,18 +60,27 @@ def pass_on(tx: Tx, job: Job, item_id: ItemId, needed: Needed) -> None:
     jobs.enqueue_chain(tx, [check, index], shard=job.shard)
 
 
+def place_result(rt: Runtime, tx: Tx, base_id: BaseId, item_id: ItemId, staged: Staged) -> str:
+    """Put Markdown beside the file that it was made of; the path. The base lock is held, the caller makes it durable."""
+    item = items.get(tx, item_id)
+    path = item.indexed_path or _free_path(rt, tx, item)
+    rt.files.publish(staged, path, overwrite=True)
+    items.set_indexed_path(tx, item_id, path)
+    return path
+
+
 def forget_result(tx: Tx, item: Item) -> None:
     """The file is read itself now; the caller removes the Markdown after the commit."""
     assert item.indexed_path is not None
     items.set_indexed_path(tx, item.id, None)
-    items.set_data(tx, item.id, **{_DIGEST: None})
+    items.set_data(tx, item.id, **{DIGEST: None})
     if "/" not in item.indexed_path:
         paths.release(tx, item.base_id, item.id, item.indexed_path)
 
 
 def has_result(rt: Runtime, job: Job, item: Item) -> bool:
     """Whether the Markdown of an earlier conversion will do: a backfill needs vectors, not news, and OCR takes its time."""
-    if item.indexed_path is None or item.relative_path is None or _DIGEST not in item.data:
+    if item.indexed_path is None or item.relative_path is None or DIGEST not in item.data:
         return False
     with rt.db.read() as tx:
         if not jobs.is_backfill(tx, job):
@@ -78,7 +88,7 @@ def has_result(rt: Runtime, job: Job, item: Item) -> bool:
     if not rt.files.exists(item.base_id, item.indexed_path):
         return False
     with rt.files.local(item.base_id, item.relative_path) as stored:
-        return _digest(stored) == item.data[_DIGEST]
+        return _digest(stored) == item.data[DIGEST]
 
 
 def _digest(path: Path) -> str:
@@ -186,13 +196,11 @@ def _take(rt: Runtime, run: Run, answer: Converted) -> None:
             if item is None:  # a delete won the race
                 jobs.cancel(tx, job, jobs.CANCELLED)
             else:
-                path = item.indexed_path or _free_path(rt, tx, item)
+                path = place_result(rt, tx, job.base_id, item.id, staged)
                 if item.indexed_path is None:
                     placed.append(path)
-                rt.files.publish(staged, path, overwrite=True)
                 rt.files.sync(job.base_id, [path])
-                items.set_indexed_path(tx, item.id, path)
-                items.set_data(tx, item.id, **{_DIGEST: digest})
+                items.set_data(tx, item.id, **{DIGEST: digest})
                 jobs.finish(tx, job)
     finally:
         rt.files.discard([staged])

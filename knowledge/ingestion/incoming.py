@@ -34,6 +34,7 @@ class Incoming:
     bytes_at: Path | None = None  #: a file to copy in before the row is committed
     text: str | None = None  #: or a snapshot to write
     data: dict[str, object] = field(default_factory=dict)
+    converted_at: Path | None = None  #: Markdown of an earlier conversion of these bytes, to be indexed in their place
 
     @classmethod
     def of(cls, one: ItemInput) -> "Incoming":
