@@ -52,12 +52,22 @@ class XlsReader:
 def _opened(source: SourceFile) -> "Book":
     import xlrd
     from xlrd.biffh import XLRDError
+    from xlrd.compdoc import CompDocError
 
-    for is_styled in (True, False):  # damaged styles cost the dates, not the cells
+    contents: bytes | None = None
+    for is_styled in (True, True, False):  # damaged styles cost the dates, not the cells
         try:
             return xlrd.open_workbook(
-                str(source.path), logfile=io.StringIO(), on_demand=True, formatting_info=is_styled, ragged_rows=True
+                str(source.path),
+                file_contents=contents,
+                logfile=io.StringIO(),
+                on_demand=True,
+                formatting_info=is_styled,
+                ragged_rows=True,
             )
+        except CompDocError:  # it is stricter about containers than those who write them
+            if contents is not None or not (contents := _stream(source)):
+                raise
         except XLRDError as error:
             if "encrypted" in str(error):
                 raise EncryptedSource from error
@@ -121,14 +131,8 @@ def _place(row: int, column: int) -> str:
 
 def _beside_cells(source: SourceFile) -> dict[int, list[str]]:
     """Texts of boxes, headers and footers, by the number of their sheet; the library reads cells and comments only."""
-    import olefile
-
     found: dict[int, list[str]] = defaultdict(list)
-    if not olefile.isOleFile(str(source.path)):
-        return found
-    with olefile.OleFileIO(str(source.path)) as archive:
-        name = next((name for name in _STREAMS if archive.exists(name)), None)
-        data = archive.openstream(name).read() if name else b""
+    data = _stream(source)
     starts: dict[int, int] = {}
     current: int | None = None
     for place, record, body, following in _records(data):
@@ -143,6 +147,17 @@ def _beside_cells(source: SourceFile) -> dict[int, list[str]]:
             text = _characters(following, int.from_bytes(body[10:12], "little")).strip()
             found[current] += [text] if text else []
     return found
+
+
+def _stream(source: SourceFile) -> bytes:
+    """The stream with all records; nothing where the file is no container, as before Excel 5."""
+    import olefile
+
+    if not olefile.isOleFile(str(source.path)):
+        return b""
+    with olefile.OleFileIO(str(source.path)) as archive:
+        name = next((name for name in _STREAMS if archive.exists(name)), None)
+        return archive.openstream(name).read() if name else b""
 
 
 def _records(data: bytes) -> Iterator[tuple[int, int, bytes, bytes]]:

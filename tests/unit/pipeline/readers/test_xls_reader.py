@@ -63,3 +63,11 @@ def test_workbook_of_nothing_is_corrupt(tmp_path):
     """A stream of the right name is no workbook yet."""
     with pytest.raises(CorruptSource):
         read(tmp_path, ole({"Workbook": bytes(5000)}))
+
+
+def test_container_that_the_library_refuses_is_read(tmp_path):
+    """Some programs write containers with a stray entry in the list of sectors; what is in them is whole."""
+    whole = bytearray(sample("book.xls"))
+    whole[76 + 4 * 100 : 76 + 4 * 101] = (0xFFFFFFF0).to_bytes(4, "little")
+
+    assert "Lamp 灯台" in read(tmp_path, bytes(whole)).documents[0].text
