@@ -30,7 +30,7 @@ from knowledge.model.names import folded, numbered
 from knowledge.model.status import ItemType, Notice
 from knowledge.model.views import Item
 from knowledge.pipeline.sources.snapshot import Frontmatter, serialise
-from knowledge.pipeline.sources.url import PAGE, Captured
+from knowledge.pipeline.sources.url import PAGE, Captured, shown_title
 from knowledge.runtime import Runtime
 
 log = logging.getLogger(__name__)
@@ -143,7 +143,7 @@ def _has_to_fetch(job: Job, item: Item) -> bool:
 def _staged(rt: Runtime, item: Item, captured: Captured) -> Staged:
     if captured.text is None:
         return rt.files.stage_stream(item.base_id, BytesIO(captured.content or b""))
-    title = captured.title or captured.name.removesuffix(".md")
+    title = shown_title(captured.title, captured.text) or item.source
     front = Frontmatter(type="URL", title=title, resource=item.source, timestamp=utc_now().isoformat())
     return rt.files.stage_text(item.base_id, serialise(front, captured.text))
 

@@ -21,6 +21,7 @@ from knowledge.pipeline.readers.html import declared_charset, to_markdown
 ENOUGH: Final = 0.2  #: share of the words of a page that its main part must have
 MOST_AROUND: Final = 0.5  #: share of the text of a page that one part around its content may have
 MAX_LINKS: Final = 0.5  #: share of the text of a table or list that may be links, before it is a menu
+MAX_REFRESH_SECONDS: Final = 5.0
 MAX_TITLE: Final = 300
 
 _UNSEEN: Final = "script style template noscript iframe object embed canvas svg dialog button input select textarea"
@@ -33,6 +34,7 @@ _BLOCKS: Final = frozenset(_BLOCK_NAMES.split())
 _VERBATIM: Final = frozenset({"pre", "code", "kbd", "samp", "tt", "math"})
 _EMPHASIS: Final = frozenset({"em", "strong", "b", "i", "del", "s", "strike"})
 _HIDDEN: Final = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.I)
+_REFRESH: Final = re.compile(r"\s*(\d{1,4}(?:\.\d{1,4})?)\s*[;,]\s*(?:url\s*=\s*)?(.+)", re.I)
 _LINK_SCHEMES: Final = ("http://", "https://", "mailto:")
 
 #: Stands for a backslash until the converter is done, which would escape a real one. A private character, so no page means it.
@@ -57,6 +59,7 @@ class Page:
     charset: str
     replaced_characters: int
     is_main_part: bool  #: False: the whole page was kept
+    leads_to: str | None = None  #: where the page itself sends whoever opens it, at once
 
 
 def read_page(data: bytes, url: str, *, header_charset: str | None = None, header_language: str | None = None) -> Page:
@@ -72,6 +75,7 @@ def read_page(data: bytes, url: str, *, header_charset: str | None = None, heade
         return Page(body.strip(), None, None, _language(header_language), charset, replaced, is_main_part=False)
     base = _base(tree, url)
     title = _title(tree)
+    leads_to = _refresh(tree, base)
     canonical, language = _canonical(tree, base), _language(tree.get("lang") or tree.get("xml:lang") or header_language)
     _tidy(tree)
     chosen, is_main_part = _main_part(tree)
@@ -80,7 +84,7 @@ def read_page(data: bytes, url: str, *, header_charset: str | None = None, heade
     body = _markdown(chosen) or ""
     if title and body and _plain(title) not in _plain(body[:2000]):
         body = f"# {_escaped_line(title)}\n\n{body}"
-    return Page(body, title, canonical, language, charset, replaced, is_main_part)
+    return Page(body, title, canonical, language, charset, replaced, is_main_part, leads_to)
 
 
 def page_text(data: bytes, header_charset: str | None) -> tuple[str, str]:
@@ -141,6 +145,16 @@ def _canonical(tree: Any, base: str) -> str | None:
                 return normal_url(_joined(base, link.get("href")))
             except InvalidUrl:
                 return None
+    return None
+
+
+def _refresh(tree: Any, base: str) -> str | None:
+    """The address of a `<meta http-equiv="refresh">` that does not let anybody read first."""
+    for meta in tree.iter("meta"):
+        if (meta.get("http-equiv") or "").strip().lower() == "refresh":
+            found = _REFRESH.match(meta.get("content") or "")
+            if found and float(found.group(1)) <= MAX_REFRESH_SECONDS:
+                return _joined(base, found.group(2).strip("'\" ")) or None
     return None
 
 

@@ -16,12 +16,13 @@ from knowledge.pipeline.http.client import Answer, WebClient
 from knowledge.pipeline.http.retry_after import retry_after_seconds
 from knowledge.pipeline.readers import media_type as types
 from knowledge.pipeline.readers.decoding import decode, looks_like_text
-from knowledge.pipeline.sources.page import read_page
+from knowledge.pipeline.sources.page import Page, read_page
 from knowledge.pipeline.sources.reader_service import ReaderService
 from knowledge.pipeline.sources.robots import Robots
-from knowledge.pipeline.sources.walls import is_error_page, is_wall
+from knowledge.pipeline.sources.walls import MOST_CHARACTERS, is_error_page, is_wall
 
 STEM_CHARACTERS: Final = 80
+MAX_REFRESHES: Final = 3  #: pages that only send on to another one
 PAGE: Final = "text/markdown"  #: media type of a capture that is a snapshot
 ACCEPT: Final = "text/html,application/xhtml+xml,application/pdf,text/*;q=0.9,*/*;q=0.8"
 DEFAULT_WAIT_SECONDS: Final = 30.0  #: where a server says "slow down" but not for how long
@@ -135,34 +136,40 @@ class Web:
             name = snapshot_name(served.title, served.text, url)
             _refuse_walls(200, {}, served.title, served.text)
             return Captured(url, served.title, name, PAGE, text=served.text, converter=f"reader {self.service.host}")
-        answer = self.client.get(url, headers={"accept": ACCEPT}, checkpoint=checkpoint, permit=permit)
-        require_success(answer)
-        return self._page(answer) if is_html(answer) else _file(answer)
+        for _ in range(MAX_REFRESHES + 1):
+            answer = self.client.get(url, headers={"accept": ACCEPT}, checkpoint=checkpoint, permit=permit)
+            require_success(answer)
+            if not is_html(answer):
+                return _file(answer)
+            page = self._read(answer)
+            _refuse_walls(answer.status, lower(answer), page.title, page.text)
+            if page.leads_to in (None, answer.url) or len(page.text) > MOST_CHARACTERS:
+                return _captured(answer, page)
+            url = page.leads_to or url
+        raise FetchRefused("This page leads from one address to the next without an end.", redirects=MAX_REFRESHES)
 
-    def _page(self, answer: Answer) -> Captured:
+    def _read(self, answer: Answer) -> Page:
         if len(answer.content) > self.page_bytes:
             raise FetchTooLarge("This page is larger than a page may be.", bytes=len(answer.content), limit=self.page_bytes)
-        page = read_page(
-            answer.content,
-            answer.url,
-            header_charset=answer.charset,
-            header_language=answer.headers.get("content-language"),
-        )
-        _refuse_walls(answer.status, lower(answer), page.title, page.text)
-        if not page.text.strip():
-            raise NoTextExtracted("This page holds no text; it may be made by a script only.", url=answer.url)
-        return Captured(
-            url=answer.url,
-            title=page.title,
-            name=snapshot_name(page.title, page.text, answer.url),
-            media_type=PAGE,
-            text=page.text,
-            canonical=page.canonical,
-            language=page.language,
-            charset=page.charset,
-            converter="readability" if page.is_main_part else None,
-            replaced_characters=page.replaced_characters,
-        )
+        language = answer.headers.get("content-language")
+        return read_page(answer.content, answer.url, header_charset=answer.charset, header_language=language)
+
+
+def _captured(answer: Answer, page: Page) -> Captured:
+    if not page.text.strip():
+        raise NoTextExtracted("This page holds no text; it may be made by a script only.", url=answer.url)
+    return Captured(
+        url=answer.url,
+        title=page.title,
+        name=snapshot_name(page.title, page.text, answer.url),
+        media_type=PAGE,
+        text=page.text,
+        canonical=page.canonical,
+        language=page.language,
+        charset=page.charset,
+        converter="readability" if page.is_main_part else None,
+        replaced_characters=page.replaced_characters,
+    )
 
 
 def require_success(answer: Answer) -> None:
@@ -202,13 +209,17 @@ def lower(answer: Answer) -> Mapping[str, str]:
     return {name.lower(): value for name, value in answer.headers.items()}
 
 
+def shown_title(title: str | None, text: str) -> str:
+    """How a page is called: as it calls itself, else by its first heading, else by its first line; may be empty."""
+    if title and title.strip():
+        return title.strip()
+    heading = _HEADING.search(text)
+    return heading.group(1) if heading else next((line.strip() for line in text.splitlines() if line.strip()), "")
+
+
 def snapshot_name(title: str | None, text: str, url: str) -> str:
-    """The file name of a snapshot: of its title, else its first heading, else its first line, else its address."""
-    stem = (title or "").strip()
-    if not stem:
-        heading = _HEADING.search(text)
-        stem = heading.group(1) if heading else next((line.strip() for line in text.splitlines() if line.strip()), "")
-    stem = safe_name(stem[:STEM_CHARACTERS].strip(), fallback="") or _stem_of(url)
+    """The file name of a snapshot: of what the page is called, else of its address."""
+    stem = safe_name(shown_title(title, text)[:STEM_CHARACTERS].strip(), fallback="") or _stem_of(url)
     return numbered(f"{stem}.md", 0)
 
 

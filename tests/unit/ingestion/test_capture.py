@@ -271,6 +271,20 @@ def test_redirect_is_followed_and_the_item_keeps_the_address_it_was_given(house,
     assert (web.url("/old"), web.url("/lamp")) == (item.source, item.data["capture"]["url"])
 
 
+def test_page_that_only_sends_on_is_followed(house, base, web):
+    """As browsers do; the address that it leads to is vetted like any other."""
+    web.page("/moved", '<html><head><meta http-equiv="Refresh" content="0; URL=\'lamp\'"></head><body>Moved.</body></html>')
+    web.page("/ring", '<meta http-equiv="refresh" content="0;url=/round"><p>Round and round.')
+    web.page("/round", '<meta http-equiv="refresh" content="0;url=/ring"><p>Round and round.')
+    web.page("/live", f'<meta http-equiv="refresh" content="5;url={web.url("/live")}"><title>Live</title><p>All is well.')
+    web.page("/inside", '<meta http-equiv="refresh" content="0;url=http://169.254.169.254/"><p>Inside.')
+
+    assert "The lamp.md" == indexed(house, base, web, "/moved").relative_path
+    assert "Live.md" == indexed(house, base, web, "/live").relative_path
+    assert "fetch_refused" == failed(house, base, web, "/ring").error
+    assert "address_refused" == failed(house, base, web, "/inside").error
+
+
 def test_quality_tells_charset_and_language(house, base, web):
     """What was found out about the page is shown with its item."""
     web.page(
