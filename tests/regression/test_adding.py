@@ -9,6 +9,7 @@ from knowledge.ingestion import index
 from knowledge.ingestion.run import perform
 from knowledge.model.inputs import DirectoryInput, FileInput, NoteInput, Strategy
 from knowledge.model.jobs import JobStatus, JobType
+from knowledge.model.quality import Quality
 from knowledge.model.results import Conflict
 from knowledge.model.status import INDEXING_INTERRUPTED, ItemStatus, ItemType
 from tests.regression.failed import fail_base
@@ -16,7 +17,8 @@ from tests.regression.faults import Refused, hooked, raising, refusing
 
 
 def _titles(items):
-    return [item.title for item in items]
+    """What they are called in the base, by which two roots are told apart."""
+    return [item.stored_name for item in items]
 
 
 def _texts(house, base, query):
@@ -139,7 +141,7 @@ def test_046_a_job_that_does_not_stop_loses_its_lease(make_house, write):
     (new,) = _replace(house, base, write("b/x.md", "the new lighthouse"))
     house.work()
     with pytest.raises(LeaseLost):
-        index._commit(house.rt, stubborn, base, None, frozenset())
+        index._commit(house.rt, stubborn, base, None, frozenset(), Quality(), None, is_converted=False)
 
     assert ("x.md", ItemStatus.COMPLETED) == (new.title, house.item(new).status)
     assert not house.exists(old)

@@ -141,7 +141,7 @@ def test_036_a_completed_directory_is_at_work_with_its_new_child(house, root, do
         assert COMPLETED is house.item(inner).status
 
     seen = []
-    monkeypatch.setattr(prepare, "_finish", lambda rt, run, expansion: seen.append(house.item(inner).status))
+    monkeypatch.setattr(prepare._Expansion, "_finish", lambda expansion: seen.append(house.item(inner).status))
     house.hasten()
     house.rt.dispatch.publish_all_due()
     house.deliver(house.sender.waiting.popleft())
