@@ -3,13 +3,16 @@
 Of tracked changes the text as it would be accepted: insertions stay, deletions go.
 """
 
+import posixpath
 from collections.abc import Callable, Iterator
+from io import BytesIO
 from typing import ClassVar, Final
 
-from knowledge.errors import CorruptSource
+from knowledge.errors import CorruptSource, SourceFault
 from knowledge.model.documents import Document, SourceFile
 from knowledge.model.status import Notice
 from knowledge.pipeline.readers.drawing import graphic
+from knowledge.pipeline.readers.inside import ends_outer, read_inside, told
 from knowledge.pipeline.readers.markdown import joined, table
 from knowledge.pipeline.readers.media_type import DOCX
 from knowledge.pipeline.readers.ooxml import Element, Package, attribute, child, chosen, local, opened
@@ -32,11 +35,16 @@ class DocxReader:
 
     def read(self, source: SourceFile) -> Iterator[Document | Notice]:
         with opened(source) as package:
-            yield Document(text(package))
+            notices: set[Notice] = set()
+            yield Document(text(package, lambda name: _chunk(package, name, source, notices)))
+            yield from notices
 
 
-def text(package: Package) -> str:
+def text(package: Package, chunk: Callable[[str], str] = lambda name: "") -> str:
     """All of a Word file.
+
+    Args:
+        chunk: the text of a part in another format, by its name, that stands in the place of paragraphs.
 
     Raises:
         CorruptSource, EncryptedSource, ReaderBudgetExceeded
@@ -48,7 +56,13 @@ def text(package: Package) -> str:
     related = package.relationships(main)
     parts = {one.id: one.target for one in related}
     levels = _heading_levels([package.xml(one.target) for one in related if one.kind == "styles"])
-    body = _Body(levels, lambda element: graphic(package, element, parts))
+
+    def elsewhere(element: Element) -> str:
+        if local(element) == "altChunk":
+            return chunk(parts.get(attribute(element, "id") or "", ""))
+        return graphic(package, element, parts)
+
+    body = _Body(levels, elsewhere)
     blocks = list(body.blocks(root))
     for kind, mark in (("footnotes", "^"), ("endnotes", "^e"), ("comments", "")):
         for one in related:
@@ -60,6 +74,22 @@ def text(package: Package) -> str:
         ]
         blocks += dict.fromkeys(text for text in found if text.strip())  # each once, though every section has its own
     return joined(blocks)
+
+
+def _chunk(package: Package, name: str, source: SourceFile, notices: set[Notice]) -> str:
+    """HTML mostly: some programs put all they write into one such part."""
+    data = package.bytes(name)
+    if data is None:
+        return ""
+    try:
+        result = read_inside(BytesIO(data), posixpath.basename(name), source)
+    except SourceFault as error:
+        if ends_outer(error):
+            raise
+        notices |= told(error)
+        return ""
+    notices |= result.notices - {Notice.NO_TEXT_EXTRACTED}
+    return "\n\n".join(document.text for document in result.documents)
 
 
 def text_of_2003(root: Element) -> str:
@@ -112,8 +142,8 @@ def _heading_levels(parts: list[Element | None]) -> dict[str, int]:
 class _Body:
     """Turns block elements into Markdown blocks."""
 
-    def __init__(self, levels: dict[str, int], graphic: Callable[[Element], str] = lambda element: "") -> None:
-        self._levels, self._graphic = levels, graphic
+    def __init__(self, levels: dict[str, int], elsewhere: Callable[[Element], str] = lambda element: "") -> None:
+        self._levels, self._elsewhere = levels, elsewhere
         self.notes: list[str] = []  #: met inside the text, as only Word 2003 writes them
 
     def blocks(self, parent: Element) -> Iterator[str]:
@@ -125,6 +155,8 @@ class _Body:
                     yield from self._table(element)
                 case "AlternateContent":
                     yield from self.blocks(chosen(element))
+                case "altChunk":
+                    yield self._elsewhere(element)
                 case "annotation" if _is_apart(element):
                     self._annotation(element)
                 case name if name not in _GONE:  # body, sdt, sdtContent, ins, customXml …: only what they hold counts
@@ -155,7 +187,7 @@ class _Body:
                 case "textpath":  # words drawn along a line: watermarks are made so
                     inner.append((attribute(element, "string") or "").strip())
                 case "chart" | "relIds":
-                    inner.append(self._graphic(element))
+                    inner.append(self._elsewhere(element))
                 case "footnote" | "endnote":
                     yield f"[^{len(self.notes) + 1}]"
                     self.notes.append(f"[^{len(self.notes) + 1}]: {joined(self.blocks(element))}")

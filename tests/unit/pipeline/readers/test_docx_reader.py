@@ -6,6 +6,7 @@ import pytest
 
 from knowledge.errors import CorruptSource, EncryptedSource, ReaderBudgetExceeded
 from knowledge.model.budget import Budget
+from knowledge.model.status import Notice
 from knowledge.pipeline.readers.docx import DocxReader
 from knowledge.pipeline.readers.registry import ReaderRegistry
 from tests.contracts.reader_contract import ReaderContract
@@ -150,3 +151,29 @@ def test_encrypted_word_file_needs_a_password(read):
 
     with pytest.raises(EncryptedSource):
         read(data)
+
+
+PAGE = "<html><body><h1>Head</h1><p>the words</p></body></html>"
+WEB_ARCHIVE = (
+    "MIME-Version: 1.0\nContent-Type: multipart/related; boundary=b\n\n--b\n"
+    f"Content-Type: text/html; charset=utf-8\n\n{PAGE}\n--b--\n"
+)
+
+
+@pytest.mark.parametrize(("name", "content"), [("chunk.html", PAGE), ("chunk.mht", WEB_ARCHIVE)])
+def test_part_in_another_format_is_read(read, name, content):
+    """Some programs wrap a page into a Word file as it is."""
+    chunk = f'<w:altChunk xmlns:r="{made.RELATION}" r:id="r0"/>'
+    text = read(made.docx(paragraph("before") + chunk + paragraph("after"), parts={name: content}, links=["aFChunk"]))
+
+    assert ["before", "# Head", "the words", "after"] == [line for line in text.splitlines() if line]
+
+
+def test_part_that_cannot_be_read_is_told(tmp_path):
+    """The rest is read, and that something is missing is seen."""
+    chunk = f'<w:altChunk xmlns:r="{made.RELATION}" r:id="r0"/>'
+    (tmp_path / "a.docx").write_bytes(made.docx(paragraph("before") + chunk, parts={"a.pdf": "%PDF-1.4 no"}, links=["aFChunk"]))
+    result = ReaderRegistry([DocxReader()]).read(tmp_path / "a.docx", "a.docx", lambda: None)
+
+    assert ["before"] == [one.text for one in result.documents]
+    assert {Notice.PARTIAL_TEXT} == result.notices
