@@ -33,6 +33,7 @@ from knowledge.locks.process import this_process
 from knowledge.model import ids
 from knowledge.model.inputs import BaseInput, BasePatch, DirectoryInput, FileInput, ItemInput, NoteInput, Strategy
 from knowledge.model.jobs import JobType, Owner
+from knowledge.model.results import SearchHit
 from knowledge.pipeline.indexing.registry import Embedders
 from knowledge.pipeline.readers.registry import ReaderRegistry
 from knowledge.pipeline.vectorstore.sqlite import SqliteIndexStores
@@ -40,8 +41,8 @@ from knowledge.runtime import Options, Runtime
 from knowledge.service import KnowledgeService
 from tests.chaos import fate
 from tests.chaos.fate import FINE, Fate, Kind, Outcome, Process
-from tests.chaos.ledger import Broken, Ledger, insist
-from tests.chaos.outside import FREE, PAID, Broker, Clock, Provider
+from tests.chaos.ledger import Ledger
+from tests.chaos.outside import FREE, PAID, WINDOW, Broker, Clock, Provider
 from tests.chaos.ports import (
     SteppingCache,
     SteppingDatabase,
@@ -50,8 +51,8 @@ from tests.chaos.ports import (
     SteppingLocks,
     stepping_checkpoint,
 )
+from tests.chaos.sound import Broken, insist
 
-WINDOW: Final = 2
 OPTIONS: Final = Options(lease_seconds=60.0, settle_seconds=30.0, republish_seconds=30.0, base_concurrency=WINDOW)
 FLOWS: Final[dict[JobType, Flow]] = {
     JobType.PREPARE_ROOT: prepare.run,
@@ -447,6 +448,13 @@ class World:
         outcome = self.act("search", lambda: self.service.search(base["id"], words))
         assert outcome is not None
         return outcome
+
+    def find(self, base: Any, words: str) -> Sequence[SearchHit]:
+        """What a search finds, where it must succeed."""
+        outcome = self.search(base, words)
+        insist(outcome.refusal is None, "a settled base can be searched", refusal=outcome.refusal)
+        hits: Sequence[SearchHit] = outcome.value.hits
+        return hits
 
     def look_around(self, base: Any, item: Any | None) -> None:
         """Everything that only reads; whatever comes, it is an answer or a typed refusal."""
