@@ -62,6 +62,7 @@ def runtime(settings: Settings, app: Celery, *, pooled: bool = True) -> Runtime:
             settle_seconds=settings.settle_seconds,
             republish_seconds=settings.republish_seconds,
             base_concurrency=settings.base_concurrency,
+            import_roots=tuple(root.resolve() for root in settings.import_roots),
         ),
     )
 

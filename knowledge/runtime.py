@@ -1,11 +1,13 @@
 """Runtime: the ports and values that every domain function gets as `rt`. Built by a composition root, frozen afterwards."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from knowledge.catalog.embeddings import EmbeddingCache
 from knowledge.db.engine import Database
 from knowledge.dispatch import Dispatch
 from knowledge.errors import DimensionMismatch
+from knowledge.files.reach import ANYWHERE, Reach
 from knowledge.files.store import RawFiles
 from knowledge.locks.port import Locks
 from knowledge.model.documents import EmbedderSpec
@@ -25,6 +27,7 @@ class Options:
     settle_seconds: float = 30.0  #: how long a cancelled job may take to stop before its lease is revoked
     republish_seconds: float = 30.0  #: a message not claimed for so long, with its queue empty, was lost
     base_concurrency: int = 5  #: jobs of one base in flight
+    import_roots: tuple[Path, ...] = ()  #: real paths of the folders that clients may import from
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,11 @@ class Runtime:
     cache: EmbeddingCache
     dispatch: Dispatch
     options: Options
+    reach: Reach = ANYWHERE  #: whose files the caller may have read
+
+    def confined(self) -> "Runtime":
+        """The same for a caller who need not be the owner of this host's files."""
+        return replace(self, reach=Reach(self.options.import_roots))
 
     def index(self, base: Base) -> IndexStore:
         return self.indexes.open(base.id, base.dimensions)

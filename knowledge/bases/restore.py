@@ -10,7 +10,7 @@ from knowledge.errors import InvalidInput, InvalidOperation, KnowledgeError, Sou
 from knowledge.ingestion import origin
 from knowledge.ingestion.add import admit
 from knowledge.ingestion.incoming import Incoming
-from knowledge.ingestion.reindex import probe
+from knowledge.ingestion.reindex import probe, require_allowed
 from knowledge.model.ids import BaseId
 from knowledge.model.inputs import BaseInput
 from knowledge.model.results import RestoreReceipt
@@ -29,6 +29,7 @@ def restore_base(rt: Runtime, base_id: BaseId, name: str, embedder: str | None) 
 
     Raises:
         BaseNotFound, ModelNotFound. InvalidInput: the name is blank, or taken: nobody could tell the two apart.
+        PathNotAllowed: a directory that this caller may not have read; nothing has been made.
         InvalidOperation: the roots were refused; the new base is gone again, or is named.
     """
     with rt.db.read() as tx:
@@ -37,6 +38,7 @@ def restore_base(rt: Runtime, base_id: BaseId, name: str, embedder: str | None) 
         taken = bases.named(tx, name.strip())
     if taken:
         raise InvalidInput(f"There is a base named {name.strip()!r} already.", field="name", base_ids=taken)
+    require_allowed(rt, [root for root in roots if root.type is ItemType.DIRECTORY])  # files come from their stored bytes
     settings = _settings(source, name, embedder)
     with ExitStack() as files:
         incoming = [one for root in roots if (one := _incoming(rt, root, files)) is not None]
@@ -72,16 +74,14 @@ def _incoming(rt: Runtime, root: Item, files: ExitStack) -> Incoming | None:
     """The root as an input of the new base; None if its source is gone."""
     match root.type:
         case ItemType.DIRECTORY:
-            name, data = root.title, origin.data_of(origin.path_of(root))
-            is_gone = probe(root) is Probe.MISSING
-            return None if is_gone else Incoming(root.type, root.source, name, data=data)
+            is_gone = probe(rt, root) is Probe.MISSING
+            return None if is_gone else Incoming(root.type, root.source, root.title, data=origin.kept(root))
         case ItemType.FILE if root.relative_path:
             try:
                 stored = files.enter_context(rt.files.local(root.base_id, root.relative_path))
             except SourceMissing:
                 return None
-            data = origin.data_of(origin.path_of(root))
-            return Incoming(root.type, root.source, root.title, bytes_at=stored, data=data)
+            return Incoming(root.type, root.source, root.title, bytes_at=stored, data=origin.kept(root))
         case ItemType.NOTE:
             return Incoming.note(root.source, str(root.data.get("content", "")))
         case _:

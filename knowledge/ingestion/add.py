@@ -33,7 +33,8 @@ def add_items(
     """See `KnowledgeService.add_items`.
 
     Raises:
-        InvalidInput: nothing to add. PathNotFound, PathUnreadable, UnsupportedSource, BinarySource: one of the paths.
+        InvalidInput: nothing to add. PathNotFound, PathUnreadable, PathNotAllowed, UnsupportedSource, BinarySource: one of
+            the paths.
         BaseNotFound, BaseFailed, ModelNotFound, BaseBusy, StorageFull, StorageFailed, DatabaseBusy.
     """
     if not inputs:
@@ -45,7 +46,9 @@ def add_items(
     rt.require_embedder(base)
     for one in inputs:
         check(rt, one)
-    return admit(rt, base_id, [Incoming.of(one) for one in inputs], strategy=strategy, idempotency_key=idempotency_key)
+    return admit(
+        rt, base_id, [Incoming.of(one, rt.reach) for one in inputs], strategy=strategy, idempotency_key=idempotency_key
+    )
 
 
 def admit(
@@ -69,7 +72,7 @@ def admit(
     try:
         for position, one in enumerate(incoming):
             if one.bytes_at is not None:
-                staged[position] = rt.files.stage_file(base_id, one.bytes_at)
+                staged[position] = rt.files.stage_file(base_id, one.bytes_at, one.reach)
             elif one.text is not None:
                 staged[position] = rt.files.stage_text(base_id, one.text)
         if strategy is Strategy.REPLACE:  # not before the new bytes are here: a source that fails must not cost the old item
@@ -115,7 +118,7 @@ def _commit(
                 rt.files.publish(staged[position], path)
         if placed:
             rt.files.sync(base_id, placed)
-        specs = [_job(base_id, item_id, one) for item_id, one in zip(ids, incoming, strict=True)]
+        specs = [_job(rt, base_id, item_id, one) for item_id, one in zip(ids, incoming, strict=True)]
         jobs.enqueue_all(tx, specs, shard=base.shard)
         requests.keep(tx, base_id, idempotency_key, ids)
     return ids
@@ -132,9 +135,9 @@ def _row(item_id: ItemId, one: Incoming) -> items.NewItem:
     return items.NewItem(item_id, one.type, one.source, one.status, data=one.data)
 
 
-def _job(base_id: BaseId, item_id: ItemId, one: Incoming) -> JobSpec:
+def _job(rt: Runtime, base_id: BaseId, item_id: ItemId, one: Incoming) -> JobSpec:
     if one.type is ItemType.DIRECTORY:
-        return JobSpec.prepare_root(base_id, item_id)
+        return JobSpec.prepare_root(base_id, item_id, confined=rt.reach.is_confined)
     return JobSpec.index_documents(base_id, item_id)
 
 

@@ -6,8 +6,9 @@ from pathlib import Path, PurePosixPath
 
 from knowledge.db.columns import utc_now
 from knowledge.errors import InvalidInput, PathNotFound, PathUnreadable, SourceFault
+from knowledge.files.reach import ANYWHERE, Reach
 from knowledge.ingestion import origin
-from knowledge.model.inputs import DirectoryInput, FileInput, ItemInput, NoteInput
+from knowledge.model.inputs import FileInput, ItemInput, NoteInput
 from knowledge.model.names import folded, numbered, safe_name
 from knowledge.model.status import ItemStatus, ItemType
 from knowledge.pipeline.sources import note
@@ -23,21 +24,20 @@ class Incoming:
     source: str  #: where it came from, as the person knows it
     name: str  #: wanted top-level name below raw/, safe for every disk
     bytes_at: Path | None = None  #: a file to copy in before the row is committed
+    reach: Reach = ANYWHERE  #: within which that file must lie
     text: str | None = None  #: or a snapshot to write
     data: dict[str, object] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, one: ItemInput) -> "Incoming":
-        match one:
-            case FileInput():
-                path = one.path.absolute()
-                name = safe_name(path.name)
-                return cls(ItemType.FILE, shown(str(path)), name, bytes_at=path, data=origin.data_of(path))
-            case DirectoryInput():
-                path = one.path.absolute()
-                return cls(ItemType.DIRECTORY, shown(str(path)), directory_name(str(path)), data=origin.data_of(path))
-            case NoteInput():
-                return cls.note(one.source, one.content)
+    def of(cls, one: ItemInput, reach: Reach) -> "Incoming":
+        """What a caller of this reach hands in."""
+        if isinstance(one, NoteInput):
+            return cls.note(one.source, one.content)
+        path = one.path.absolute()
+        data = origin.data_of(path, confined=reach.is_confined)
+        if isinstance(one, FileInput):
+            return cls(ItemType.FILE, shown(str(path)), safe_name(path.name), bytes_at=path, reach=reach, data=data)
+        return cls(ItemType.DIRECTORY, shown(str(path)), directory_name(str(path)), data=data)
 
     @classmethod
     def note(cls, source: str, content: str) -> "Incoming":

@@ -19,8 +19,9 @@ from typing import Final
 
 from knowledge.catalog import bases, items, jobs, status, tree
 from knowledge.db.engine import Tx
-from knowledge.errors import NoIndexableFiles, PathNotFound, PathUnreadable, SourcesUnverifiable, UnsafePath
+from knowledge.errors import NoIndexableFiles, PathNotAllowed, PathNotFound, PathUnreadable, SourcesUnverifiable, UnsafePath
 from knowledge.files.paths import PATH_BYTES
+from knowledge.files.reach import Reach
 from knowledge.files.store import Staged
 from knowledge.ingestion import origin
 from knowledge.ingestion.placing import placing
@@ -70,6 +71,7 @@ class _Expansion:
     """What this directory has become so far."""
 
     is_refresh: bool
+    reach: Reach  #: within which the folder and its files must lie
     children: dict[str, Item]  #: by the exact path they came from, as they were when this execution began
     blocked: set[str]  #: paths of rows that are being deleted
     folders: dict[str, tuple[ItemId, str]]  #: relative folder → its row and stored path
@@ -96,7 +98,8 @@ class _Expansion:
             if child.type is ItemType.DIRECTORY and child.relative_path:
                 folders[_inside(child.source, root.source)] = (child.id, child.relative_path)
         taken = {folded(row.relative_path) for row in rows if row.relative_path}
-        return cls(run.job.parent_id is not None, children, blocked, folders, taken)
+        reach = origin.reach_of(rt, root, run.job)
+        return cls(run.job.parent_id is not None, reach, children, blocked, folders, taken)
 
     def above(self, found: Iterable[_Found]) -> dict[str, ItemId]:
         """The folders that have a row already, of those in which these files lie, at any depth."""
@@ -165,7 +168,8 @@ def _begin(rt: Runtime, run: Run) -> Item | None:
 
 def _files(rt: Runtime, run: Run, root: Item, expansion: _Expansion) -> Iterator[_Found]:
     """What is to be copied in, in the order of the scan."""
-    for entry in scan(origin.path_of(root), rt.readers.accepts, run.checkpoint, rt.files.holds):
+    names = expansion.reach.names if expansion.reach.is_confined else None
+    for entry in scan(origin.path_of(root), rt.readers.accepts, run.checkpoint, rt.files.holds, names):
         if isinstance(entry, Skipped):
             _leave_out(expansion, entry, root)
             continue
@@ -200,8 +204,8 @@ def _import(rt: Runtime, run: Run, root: Item, expansion: _Expansion, batch: lis
                 expansion.skip(entry.relative, SkipReason.OWN)
                 continue
             try:
-                staged.append((entry, rt.files.stage_file(root.base_id, entry.path)))
-            except (PathNotFound, PathUnreadable) as error:  # gone or locked since it was listed: the others go on
+                staged.append((entry, rt.files.stage_file(root.base_id, entry.path, expansion.reach)))
+            except (PathNotFound, PathUnreadable, PathNotAllowed) as error:  # gone, locked or moved since it was listed
                 expansion.skip(entry.relative, error.code)
             run.checkpoint()
         with rt.locks.base(root.base_id), placing(rt, root.base_id) as placed, rt.db.write(durable=True) as tx:
@@ -250,7 +254,7 @@ def _insert(
         path = expansion.place(folder, name)
         placed.append(path)
         rt.files.publish(bytes_, path, overwrite=True)  # the prefix is ours alone; what lies there is a leftover
-        data = {"size": entry.size, **origin.data_of(entry.path)}
+        data = {"size": entry.size, **origin.data_of(entry.path, confined=origin.is_confined(root))}
         row = items.NewItem(new_item_id(), ItemType.FILE, shown(str(entry.path)), ItemStatus.PROCESSING, parent_id, path, data)
         rows.append(row)
         leaves.append(row.id)
@@ -268,7 +272,7 @@ def _folder(root: Item, expansion: _Expansion, rows: list[items.NewItem], folder
     above, _, name = folder.rpartition("/")
     parent_id = _folder(root, expansion, rows, above, place.parent)
     path = expansion.place(above, name, directory=True)
-    source, data = f"{root.source}/{folder}", origin.data_of(place)
+    source, data = f"{root.source}/{folder}", origin.data_of(place, confined=origin.is_confined(root))
     row = items.NewItem(new_item_id(), ItemType.DIRECTORY, source, ItemStatus.PROCESSING, parent_id, path, data)
     rows.append(row)
     expansion.folders[folder] = (row.id, path)

@@ -10,7 +10,15 @@ from typing import Final
 from knowledge.catalog import bases, items, jobs, status, tree
 from knowledge.db.columns import utc_now
 from knowledge.db.engine import Tx
-from knowledge.errors import InvalidInput, ItemsUnfinished, PathNotFound, PathUnreadable, SourcesMissing, SourcesUnverifiable
+from knowledge.errors import (
+    InvalidInput,
+    ItemsUnfinished,
+    PathNotAllowed,
+    PathNotFound,
+    PathUnreadable,
+    SourcesMissing,
+    SourcesUnverifiable,
+)
 from knowledge.files.store import Staged
 from knowledge.ingestion import origin
 from knowledge.ingestion.run import PutBack, Run
@@ -23,6 +31,7 @@ from knowledge.pipeline.sources import note
 from knowledge.pipeline.sources.probe import Probe, probe_directory, probe_file
 from knowledge.runtime import Runtime
 
+_WITH_PATH: Final = frozenset({ItemType.FILE, ItemType.DIRECTORY})  #: what is acquired from a path of the host
 _BUSY_SECONDS: Final = 2.0  #: until the next look at items that another reindex or a delete has
 
 
@@ -31,7 +40,8 @@ def reindex_items(rt: Runtime, base_id: BaseId, item_ids: Sequence[ItemId], *, a
 
     Raises, with nothing changed:
         ItemNotFound, ItemNotInBase, BaseNotFound, BaseFailed, ModelNotFound.
-        SourcesMissing, SourcesUnverifiable, ItemsUnfinished: in this order of precedence; details name the items.
+        PathNotAllowed, SourcesMissing, SourcesUnverifiable, ItemsUnfinished: in this order of precedence; details name the
+            items.
     """
     if not item_ids:
         raise InvalidInput("There is nothing to reindex.")
@@ -39,12 +49,13 @@ def reindex_items(rt: Runtime, base_id: BaseId, item_ids: Sequence[ItemId], *, a
         roots = [items.get(tx, item_id) for item_id in tree.outermost(tx, base_id, item_ids)]
         base = bases.require_runnable(tx, base_id)
     rt.require_embedder(base)
-    require_sources(roots)
+    require_sources(rt, roots)
     ids = [root.id for root in roots]
     with rt.locks.base(base_id), rt.db.write(durable=True) as tx:
         bases.require_runnable(tx, base_id)
         require_settled(tx, base_id, ids)
-        job_id = jobs.enqueue(tx, JobSpec.reindex_subtree(base_id, ids, allow_empty=allow_empty), shard=base.shard)
+        wanted = JobSpec.reindex_subtree(base_id, ids, allow_empty=allow_empty, confined=rt.reach.is_confined)
+        job_id = jobs.enqueue(tx, wanted, shard=base.shard)
     return ReindexReceipt(base_id, ids, job_id, rt.dispatch.publish_due(base_id))
 
 
@@ -55,24 +66,40 @@ def reindex_interrupted(rt: Runtime, base_id: BaseId) -> ReindexReceipt:
     all others from being finished.
 
     Raises:
-        BaseNotFound, BaseFailed, ModelNotFound. SourcesMissing, SourcesUnverifiable, ItemsUnfinished: none can be finished.
+        BaseNotFound, BaseFailed, ModelNotFound.
+        PathNotAllowed, SourcesMissing, SourcesUnverifiable, ItemsUnfinished: none can be finished.
     """
     with rt.db.read() as tx:
         bases.require_runnable(tx, base_id)
         lost = [items.get(tx, item_id) for item_id in tree.interrupted(tx, base_id)]
         settled = [item for item in lost if not tree.unsettled(tx, base_id, [item.id], limit=1)]
-    ready = [item.id for item in settled if probe(item) is Probe.READABLE]
+    ready = [item.id for item in settled if may_read(rt, item) and probe(rt, item) is Probe.READABLE]
     if not lost:
         return ReindexReceipt(base_id, [], None, published=True)
     return reindex_items(rt, base_id, ready or [item.id for item in lost])
 
 
-def require_sources(roots: Sequence[Item]) -> None:
-    """Raises `SourcesMissing`, else `SourcesUnverifiable`, if a root cannot be acquired again."""
-    found = [(root, probe(root)) for root in roots]
+def require_sources(rt: Runtime, roots: Sequence[Item]) -> None:
+    """Raises `PathNotAllowed`, else `SourcesMissing`, else `SourcesUnverifiable`, if a root cannot be acquired again."""
+    require_allowed(rt, roots)
+    found = [(root, probe(rt, root)) for root in roots]
     for answer, kind in ((Probe.MISSING, SourcesMissing), (Probe.UNVERIFIABLE, SourcesUnverifiable)):
         if bad := [root for root, state in found if state is answer]:
             raise kind(item_ids=[root.id for root in bad], sources=[root.source for root in bad])
+
+
+def require_allowed(rt: Runtime, roots: Sequence[Item]) -> None:
+    """Raises `PathNotAllowed` if the source of a root is none that may be read for this caller; nothing is looked at."""
+    if bad := [root for root in roots if not may_read(rt, root)]:
+        raise PathNotAllowed(
+            "Some sources are not below the import roots (KNOWLEDGE_IMPORT_ROOTS); what clients bring in or ask for must be.",
+            item_ids=[root.id for root in bad],
+            sources=[root.source for root in bad],
+        )
+
+
+def may_read(rt: Runtime, root: Item) -> bool:
+    return root.type not in _WITH_PATH or origin.reach_of(rt, root).allows(origin.path_of(root))
 
 
 def require_settled(tx: Tx, base_id: BaseId, roots: Sequence[ItemId]) -> None:
@@ -86,15 +113,17 @@ def require_settled(tx: Tx, base_id: BaseId, roots: Sequence[ItemId]) -> None:
         raise ItemsUnfinished(base_id=base_id, statuses=listed, item_ids=list(tree.unsettled(tx, base_id, roots)))
 
 
-def probe(root: Item) -> Probe:
-    """Whether this root's source can be read again; a note's is its row."""
-    match root.type:
-        case ItemType.FILE:
-            return probe_file(str(origin.path_of(root)))
-        case ItemType.DIRECTORY:
-            return probe_directory(str(origin.path_of(root)))
-        case _:
-            return Probe.READABLE
+def probe(rt: Runtime, root: Item) -> Probe:
+    """Whether this root's source can be read again; a note's is its row.
+
+    What became a link into the data directory is missing, and not opened: a live database would lose its locks.
+    """
+    if root.type not in _WITH_PATH:
+        return Probe.READABLE
+    path = origin.path_of(root)
+    if rt.files.holds(path):
+        return Probe.MISSING
+    return probe_directory(str(path)) if root.type is ItemType.DIRECTORY else probe_file(str(path))
 
 
 def run(rt: Runtime, run: Run) -> None:
@@ -106,7 +135,7 @@ def run(rt: Runtime, run: Run) -> None:
     try:
         for root in roots:
             run.checkpoint()
-            if (fetched := _fetched(rt, root)) is not None:
+            if (fetched := _fetched(rt, job, root)) is not None:
                 staged[root.id] = fetched
         with rt.locks.base(job.base_id), rt.db.write(durable=True) as tx:
             jobs.require_ours(tx, job)
@@ -130,7 +159,7 @@ def _free_roots(tx: Tx, run: Run) -> list[ItemId]:
     return wanted
 
 
-def _fetched(rt: Runtime, root: Item) -> Staged | None:
+def _fetched(rt: Runtime, job: Job, root: Item) -> Staged | None:
     """The root's source, copied beside raw/; None if there is nothing to copy, or its source has gone since admission."""
     if root.type is ItemType.NOTE:
         return rt.files.stage_text(root.base_id, note.snapshot(root.source, str(root.data.get("content", "")), utc_now()))
@@ -140,8 +169,8 @@ def _fetched(rt: Runtime, root: Item) -> Staged | None:
     if rt.files.holds(path):  # it became a link into the data directory
         return None
     try:
-        return rt.files.stage_file(root.base_id, path)
-    except (PathNotFound, PathUnreadable):
+        return rt.files.stage_file(root.base_id, path, origin.reach_of(rt, root, job))
+    except (PathNotFound, PathUnreadable, PathNotAllowed):
         return None
 
 
@@ -154,10 +183,11 @@ def _restart(rt: Runtime, tx: Tx, run: Run, root_id: ItemId, staged: dict[ItemId
     if root is None:
         return True
     if root.type is ItemType.DIRECTORY:
-        if probe(root) is not Probe.READABLE:
+        if probe(rt, root) is not Probe.READABLE:
             return _from_stored(tx, job, root)
         status.restart_expansion(tx, root)
-        spec = JobSpec.prepare_root(job.base_id, root.id, job.id, allow_empty=bool(job.input.get("allow_empty")))
+        asked = {name: bool(job.input.get(name)) for name in ("allow_empty", "confined")}
+        spec = JobSpec.prepare_root(job.base_id, root.id, job.id, **asked)
     else:
         if root.id not in staged or root.relative_path is None:
             return _from_stored(tx, job, root)

@@ -80,9 +80,16 @@ class JobSpec:
 
     @classmethod
     def prepare_root(
-        cls, base_id: BaseId, item_id: ItemId, parent_id: JobId | None = None, *, allow_empty: bool = False
+        cls,
+        base_id: BaseId,
+        item_id: ItemId,
+        parent_id: JobId | None = None,
+        *,
+        allow_empty: bool = False,
+        confined: bool = False,
     ) -> "JobSpec":
-        return cls(JobType.PREPARE_ROOT, base_id, (item_id,), parent_id, input={"allow_empty": allow_empty})
+        asked = {"allow_empty": allow_empty, "confined": confined}
+        return cls(JobType.PREPARE_ROOT, base_id, (item_id,), parent_id, input=asked)
 
     @classmethod
     def index_documents(cls, base_id: BaseId, item_id: ItemId, parent_id: JobId | None = None) -> "JobSpec":
@@ -90,10 +97,21 @@ class JobSpec:
 
     @classmethod
     def reindex_subtree(
-        cls, base_id: BaseId, root_ids: Iterable[ItemId], *, allow_empty: bool = False, backfill: bool = False
+        cls,
+        base_id: BaseId,
+        root_ids: Iterable[ItemId],
+        *,
+        allow_empty: bool = False,
+        backfill: bool = False,
+        confined: bool = False,
     ) -> "JobSpec":
-        """`backfill`: the items lack their first vectors until it is done."""
-        asked = {"allow_empty": allow_empty, "backfill": backfill}
+        """A job that acquires sources again.
+
+        Args:
+            backfill: the items lack their first vectors until it is done.
+            confined: a client asked for it, so sources are read below the import roots only.
+        """
+        asked = {"allow_empty": allow_empty, "backfill": backfill, "confined": confined}
         return cls(JobType.REINDEX_SUBTREE, base_id, tuple(sorted(root_ids)), input=asked)
 
     @classmethod

@@ -7,13 +7,13 @@ Symbolic links are never followed, so a loop cannot make a scan endless.
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from knowledge.errors import PathNotFound, PathUnreadable
+from knowledge.errors import PathNotAllowed, PathNotFound, PathUnreadable
 from knowledge.model.documents import Checkpoint
 
 _SURROGATES: Final = re.compile(r"[\ud800-\udfff]")
@@ -52,6 +52,7 @@ class Skipped:
 
 
 Accepts = Callable[[str, Path], SkipReason | None]  #: (name, path) -> why not, or None to take it
+Names = Callable[[str], Iterable[str]]  #: (folder) -> what it holds, in any order
 
 
 def _nothing(_path: Path) -> bool:
@@ -59,7 +60,11 @@ def _nothing(_path: Path) -> bool:
 
 
 def scan(
-    root: Path, accepts: Accepts, checkpoint: Checkpoint, is_own: Callable[[Path], bool] = _nothing
+    root: Path,
+    accepts: Accepts,
+    checkpoint: Checkpoint,
+    is_own: Callable[[Path], bool] = _nothing,
+    names: Names | None = None,
 ) -> Iterator[FoundFile | Skipped]:
     """Every entry below `root`, lazily.
 
@@ -69,12 +74,14 @@ def scan(
         accepts: asked for plain, visible, non-empty files only; may open the file.
         checkpoint: called before each folder and each entry.
         is_own: asked for each folder below `root` and each file before `accepts`; what is own is neither listed nor opened.
+        names: lists a folder for a caller whose reach ends somewhere; a folder outside it counts as the link that led there.
 
     Raises:
-        PathNotFound, PathUnreadable: `root` itself cannot be listed.
+        PathNotFound, PathUnreadable, PathNotAllowed: `root` itself cannot be listed.
     """
     checkpoint()
-    pending = [_Folder(str(root), "", _listed_root(root))]
+    list_folder = _names if names is None else _sorted(names)
+    pending = [_Folder(str(root), "", _listed_root(root, list_folder))]
     while pending:
         folder = pending[-1]
         if not folder.names:
@@ -83,7 +90,7 @@ def scan(
         checkpoint()
         name = folder.names.pop()
         path, relative = f"{folder.path}/{name}", folder.inside + shown(name)
-        found = _look(name, path, relative, accepts, is_own)
+        found = _look(name, path, relative, accepts, is_own, list_folder)
         if isinstance(found, _Folder):
             pending.append(found)
         elif found is not None:
@@ -102,9 +109,9 @@ class _Folder:
     names: list[str]  #: still to be looked at, last first
 
 
-def _listed_root(root: Path) -> list[str]:
+def _listed_root(root: Path, list_folder: Callable[[str], list[str]]) -> list[str]:
     try:
-        return _names(str(root))
+        return list_folder(str(root))
     except (FileNotFoundError, NotADirectoryError, ValueError) as error:
         raise PathNotFound(path=shown(str(root))) from error
     except OSError as error:
@@ -116,8 +123,17 @@ def _names(folder: str) -> list[str]:
         return sorted((entry.name for entry in entries), reverse=True)
 
 
+def _sorted(names: Names) -> Callable[[str], list[str]]:
+    return lambda folder: sorted(names(folder), reverse=True)
+
+
 def _look(
-    name: str, path: str, relative: str, accepts: Accepts, is_own: Callable[[Path], bool]
+    name: str,
+    path: str,
+    relative: str,
+    accepts: Accepts,
+    is_own: Callable[[Path], bool],
+    list_folder: Callable[[str], list[str]],
 ) -> "_Folder | FoundFile | Skipped | None":
     """A folder to go into, an entry to report, or None for what has vanished since it was listed."""
     is_directory = False
@@ -127,10 +143,12 @@ def _look(
         if is_directory and not name.startswith("."):
             if is_own(Path(path)):
                 return Skipped(relative, SkipReason.OWN, is_directory=True)
-            return _Folder(path, f"{relative}/", _names(path))
+            return _Folder(path, f"{relative}/", list_folder(path))
         return _file(name, path, relative, state, accepts, is_own)
     except FileNotFoundError:
         return None
+    except PathNotAllowed:  # a moment ago it was a folder
+        return Skipped(relative, SkipReason.SYMLINK)
     except OSError:
         return Skipped(relative, SkipReason.UNREADABLE, is_directory=is_directory)
 

@@ -8,7 +8,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from knowledge import BaseInput, BasePatch, BaseQuery, DirectoryInput, FileInput, KnowledgeClient, NoteInput, Strategy
+from knowledge import BaseInput, BasePatch, BaseQuery, DirectoryInput, FileInput, NoteInput, Strategy
 from knowledge.errors import (
     BaseNotFound,
     FleetBusy,
@@ -23,23 +23,7 @@ from knowledge.model.inputs import ItemInput
 from knowledge.model.status import ItemStatus
 from tasks import commands
 from tests.house import House
-
-
-class Near(KnowledgeClient):
-    """A client whose commands go to a service in this process, through JSON, as they would through the broker."""
-
-    def __init__(self, house: House, roots: list[Path]) -> None:
-        super().__init__("redis://127.0.0.1:1/0")
-        self.house = house
-        self.roots = [root.resolve() for root in roots]
-
-    def _ask(self, operation, given, deadline):
-        arguments = json.loads(json.dumps(given))
-        try:
-            answer = {"ok": commands.answer(self.house.service, operation, arguments, self.roots)}
-        except commands.KnowledgeError as error:
-            answer = {"error": wire.dump_error(error)}
-        return json.loads(json.dumps(answer))
+from tests.near import Near
 
 
 @pytest.fixture
