@@ -53,8 +53,8 @@ def answer(rt: Runtime, operation: str, arguments: dict[str, JsonValue]) -> Json
     """Check, call, and dump the result. The call reads no file outside the import roots, neither now nor by its jobs.
 
     Raises:
-        InvalidInput: no such operation, its arguments do not fit, or its answer is too large. PathNotAllowed. Whatever the
-            method raises.
+        InvalidInput: no such operation, its arguments do not fit or are too many, or its answer is too large.
+        PathNotAllowed. Whatever the method raises.
     """
     if operation not in wire.OPERATIONS:
         raise InvalidInput(f"There is no operation {operation!r}.", operation=operation)
@@ -64,6 +64,7 @@ def answer(rt: Runtime, operation: str, arguments: dict[str, JsonValue]) -> Json
     result = hints.pop("return")
     if unknown := sorted(set(arguments) - set(hints)):
         raise InvalidInput(f"{operation} takes no {', '.join(unknown)}.", operation=operation)
+    _require_few(operation, arguments)
     values = {name: wire.load(value, hints[name]) for name, value in arguments.items()}
     try:
         inspect.signature(method).bind(**values)
@@ -76,6 +77,18 @@ def answer(rt: Runtime, operation: str, arguments: dict[str, JsonValue]) -> Json
     if size > wire.MAX_ANSWER_BYTES:
         raise InvalidInput("This answer is too large for the broker; ask for less.", bytes=size, most=wire.MAX_ANSWER_BYTES)
     return told
+
+
+def _require_few(operation: str, arguments: dict[str, JsonValue]) -> None:
+    """One command must not hold a base, or a thread, for as long as its sender likes."""
+    for name, value in arguments.items():
+        if isinstance(value, list) and len(value) > wire.MAX_ENTRIES:
+            raise InvalidInput(
+                f"{operation} takes at most {wire.MAX_ENTRIES} {name} a call, not {len(value)}; split them.",
+                field=name,
+                given=len(value),
+                most=wire.MAX_ENTRIES,
+            )
 
 
 @contextmanager
