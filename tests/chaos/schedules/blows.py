@@ -1,0 +1,186 @@
+"""What befalls the fleet: processes, the broker, its messages, the disk and the embedder; counted by the phase that it hit."""
+
+import time
+from collections import Counter
+from typing import Any, Final
+
+import psutil
+
+from tests import fleet as fleets
+from tests.chaos.schedules.diary import Diary
+from tests.chaos.schedules.disk import Disk
+from tests.chaos.schedules.people import MARK, People
+from tests.chaos.schedules.plan import Ambush, Blow, Phase, Strike
+from tests.chaos.sound import Row
+from tests.faults.gates import Gate, Moment
+from tests.fleet import BATCH_TEXTS, Fleet
+
+INDEX_WORKERS: Final = ("index", "index2")
+WORKERS: Final = (*INDEX_WORKERS, "control", "commands")
+EMBEDDER_SECONDS: Final = 2.0  #: how long a job waits for an answer of the embedder
+AMBUSH_SECONDS: Final = 4.0  #: how long somebody is waited for who comes by
+_POLL_SECONDS: Final = 0.01
+_BENDS: Final[tuple[dict[str, Any], ...]] = (
+    {"behaviour": "status", "status": 429, "headers": {"retry-after": "1"}, "times": 2},
+    {"behaviour": "status", "status": 500, "times": 2},
+    {"behaviour": "status", "status": 500, "times": 6},
+    {"behaviour": "status", "status": 401, "times": 1},
+    {"behaviour": "delay", "seconds": EMBEDDER_SECONDS + 0.5, "times": 1},
+    {"behaviour": "delay", "seconds": 0.3, "times": 8},
+    {"behaviour": "short", "times": 2},
+    {"behaviour": "nan", "times": 2},
+    {"behaviour": "close", "times": 2},
+    {"behaviour": "html", "times": 1},
+)
+_PHASE_OF_JOB: Final = {
+    "knowledge.prepare-root": Phase.PREPARE,
+    "knowledge.delete-subtree": Phase.DELETE,
+    "knowledge.reindex-subtree": Phase.REINDEX,
+}
+
+
+class Blows:
+    """The blows of one schedule."""
+
+    def __init__(self, fleet: Fleet, disk: Disk, diary: Diary, people: People) -> None:
+        self._fleet, self._disk, self._diary, self._people = fleet, disk, diary, people
+        self.counts: Counter[tuple[Phase, Blow]] = Counter()
+        self.missed = 0  #: ambushes that nobody came into
+        self.unpaid_late = 0  #: texts whose answer came when nobody waited any more
+
+    # where -------------------------------------------------------------------------------------------------------------------
+
+    def strike(self, strike: Strike) -> None:
+        """Whatever the fleet is doing; a pool process that works is preferred."""
+        pid = None
+        if strike.blow in (Blow.CHILD, Blow.WORKER):
+            busy = self._running()
+            pid = busy[strike.pick % len(busy)]["owner_pid"] if busy else None
+        self._fall(strike.blow, strike.pick, self._phase(pid), pid)
+
+    def ambush(self, ambush: Ambush) -> None:
+        """Hold whoever comes to this moment, let others go on, and strike."""
+        gate = Gate(self._fleet.gates, ambush.moment)
+        if ambush.moment is Moment.EMBEDDING:
+            self._fleet.embedder.behave({"behaviour": "gate", "contains": MARK, "skip": ambush.skip})
+        else:
+            gate.arm(skip=ambush.skip)
+        self._people.do(ambush.trigger)
+        pid, since = self._wait(ambush, gate), time.monotonic()
+        phase = self._phase(pid, ambush.moment)
+        for step in ambush.meanwhile if pid else ():
+            self._people.do(step)
+        self.missed += pid is None
+        self._fall(ambush.blow, ambush.pick, phase, pid)
+        if ambush.moment is Moment.EMBEDDING:
+            if time.monotonic() - since > EMBEDDER_SECONDS / 2:
+                self.unpaid_late += BATCH_TEXTS * self._fleet.embedder.stats()["held"]
+                self._people.has_bad_embedder = True
+            self._fleet.embedder.release()
+        gate.open()
+
+    def _wait(self, ambush: Ambush, gate: Gate) -> int | None:
+        until = time.monotonic() + AMBUSH_SECONDS
+        while time.monotonic() < until:
+            if ambush.moment is not Moment.EMBEDDING:
+                if (pid := gate.holder()) and psutil.pid_exists(pid):
+                    return pid
+            elif self._fleet.embedder.stats()["held"]:
+                embedding = [job for job in self._running() if job["item_status"] == "embedding"]
+                if embedding:
+                    return int(embedding[0]["owner_pid"])
+            if not self._is_worked():  # nobody can come any more
+                return None
+            time.sleep(_POLL_SECONDS)
+        return None
+
+    def _is_worked(self) -> bool:
+        with self._diary.view() as ask:
+            return bool(list(ask("SELECT 1 FROM knowledge_job WHERE status IN ('pending', 'running') LIMIT 1")))
+
+    def _running(self) -> list[Row]:
+        with self._diary.view() as ask:
+            return list(
+                ask(
+                    "SELECT job.type, job.owner_pid, item.status AS item_status FROM knowledge_job job"
+                    " JOIN knowledge_job_item link ON link.job_id = job.id"
+                    " LEFT JOIN knowledge_item item ON item.id = link.item_id"
+                    " WHERE job.status = 'running' ORDER BY job.started_at, job.id"
+                )
+            )
+
+    def _phase(self, pid: int | None, moment: Moment | None = None) -> Phase:
+        """What this process, or else the one that has worked the longest, is doing."""
+        jobs = [job for job in self._running() if pid in (None, job["owner_pid"])]
+        if not jobs:
+            return Phase.ELSE
+        if (phase := _PHASE_OF_JOB.get(jobs[0]["type"])) is not None:
+            return phase
+        if moment in (Moment.BEFORE_COMMIT, Moment.INSIDE_COMMIT, Moment.BETWEEN_COMMITS):
+            return Phase.COMMIT
+        return {"reading": Phase.READING, "embedding": Phase.EMBEDDING}.get(jobs[0]["item_status"], Phase.ELSE)
+
+    # what --------------------------------------------------------------------------------------------------------------------
+
+    def _fall(self, blow: Blow, pick: int, phase: Phase, pid: int | None) -> None:
+        self.counts[phase, blow] += 1
+        match blow:
+            case Blow.CHILD:
+                self._kill_child(pick, pid)
+            case Blow.WORKER:
+                self._again(self._worker_of(pid) or INDEX_WORKERS[pick % len(INDEX_WORKERS)])
+            case Blow.CONTROL | Blow.COMMANDS | Blow.BEAT:
+                self._again(blow.name.lower())
+            case Blow.BROKER:
+                self._fleet.strike(fleets.Blow.KILL_BROKER)
+            case Blow.WIPED:
+                self._fleet.strike(fleets.Blow.WIPE_BROKER)
+            case Blow.ALL:
+                everything = (*WORKERS, "beat", "broker")
+                for name in everything:
+                    self._fleet.kill_worker(name)
+                self._fleet.start_broker()
+                for name in everything[:-1]:
+                    self._fleet.launch(name)
+            case Blow.LOST:
+                self._fleet.strike(fleets.Blow.LOSE_MESSAGES)
+            case Blow.DOUBLED:
+                self._double(pick)
+            case Blow.FULL | Blow.SHUT:
+                self._people.has_bad_disk = True
+                if blow is Blow.FULL and self._disk.can_be_full:
+                    self._disk.fill()
+                elif bases := self._people.bases():
+                    self._disk.shut(bases[pick % len(bases)]["id"], pick // 7)
+            case Blow.EMBEDDER:
+                self._people.has_bad_embedder = True
+                bend = _BENDS[pick % len(_BENDS)]
+                if bend["behaviour"] == "delay" and bend["seconds"] > EMBEDDER_SECONDS:
+                    self.unpaid_late += BATCH_TEXTS * bend["times"]
+                self._fleet.embedder.release()
+                self._fleet.embedder.behave(bend)
+
+    def _kill_child(self, pick: int, pid: int | None) -> None:
+        names = [name for name in self._fleet.workers if name != "commands" and self._fleet.lives(name)]
+        children = [child for name in names for child in self._fleet.children(name)]
+        if pid not in children:
+            if not children:
+                return
+            pid = children[pick % len(children)]
+        self._fleet.strike(fleets.Blow.KILL_CHILD, pid)
+
+    def _worker_of(self, pid: int | None) -> str | None:
+        living = [name for name in self._fleet.workers if self._fleet.lives(name)]
+        return next((name for name in living if pid in (self._fleet.pid(name), *self._fleet.children(name))), None)
+
+    def _again(self, name: str) -> None:
+        """Kill it, and start it again without waiting."""
+        if self._fleet.lives(name):
+            self._fleet.kill_worker(name)
+        self._fleet.launch(name)
+
+    def _double(self, pick: int) -> None:
+        """Messages of up to three jobs come twice more, also of one that has ended."""
+        found = self._fleet.service.list_jobs(limit=20).jobs
+        for offset in range(min(3, len(found))):
+            self._fleet.deliver(found[(pick + offset) % len(found)], 2)

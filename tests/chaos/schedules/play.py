@@ -1,0 +1,202 @@
+"""One schedule, from its first step to the proof that everything came right."""
+
+import os
+import re
+import time
+import traceback
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from knowledge import topology
+from tests.chaos.peace import Home
+from tests.chaos.schedules.blows import WORKERS, Blows
+from tests.chaos.schedules.diary import Diary
+from tests.chaos.schedules.disk import Disk
+from tests.chaos.schedules.people import People
+from tests.chaos.schedules.plan import Ambush, Blow, Do, Phase, Step, Strike, draw
+from tests.chaos.schedules.promises import insist_on_promises
+from tests.chaos.sound import Broken, View, insist
+from tests.fleet import Fleet
+from tests.waiting import eventually
+
+WINDOW: Final = 5  #: jobs of a base in flight, as the product sets it
+SETTLE_SECONDS: Final = 40.0  #: after this it is said that it never comes to rest
+MEND_AFTER: Final = 2  #: steps until a disk or an embedder works again
+AGE_SECONDS: Final = 7200.0  #: what lies around is made to look so old, so that tidying dares to remove it
+_POLL_SECONDS: Final = 0.05
+_TIDIED: Final = re.compile(r"Task knowledge\.tidy\[.*succeeded")
+_LOGS: Final = (*WORKERS, "beat", "broker", "embedder")
+
+
+@dataclass
+class Result:
+    """How one schedule went."""
+
+    seed: int
+    number: int
+    operations: int = 0
+    seconds: float = 0.0
+    blows: Counter[tuple[Phase, Blow]] = field(default_factory=Counter)
+    missed: int = 0
+    refusals: Counter[str] = field(default_factory=Counter)
+    failure: str | None = None
+
+    def __str__(self) -> str:
+        refused = ", ".join(f"{count} {code}" for code, count in sorted(self.refusals.items()))
+        struck = "; ".join(
+            f"{blow.name.lower()} in {phase}" for (phase, blow), count in self.blows.items() for _ in range(count)
+        )
+        return (
+            f"{self.seed}:{self.number:<4} {self.operations:>2} operations, {self.blows.total()} blows, {self.seconds:4.1f} s"
+            f"  [{struck}]{f'  refused: {refused}' if refused else ''}"
+        )
+
+
+class Theatre:
+    """The fleet, its disk and its diary, for all schedules of a run."""
+
+    def __init__(self, fleet: Fleet, disk: Disk) -> None:
+        self.fleet, self.disk = fleet, disk
+        self.diary = Diary(fleet.service.rt.db)
+
+    def play(self, seed: int, number: int) -> Result:
+        result = Result(seed, number)
+        self.fleet.renew()
+        self.diary.begin()
+        began = time.monotonic()
+        steps = draw(seed, number)
+        done = 0
+        with People(self.fleet, self.diary, seed, number) as people:
+            blows = Blows(self.fleet, self.disk, self.diary, people)
+            try:
+                people.create_base(0)
+                for done, step in enumerate(steps):
+                    self._take(step, people, blows)
+                    self._look()
+                    if done % MEND_AFTER == MEND_AFTER - 1:
+                        self.disk.mend()
+                done = len(steps)
+                self._come_to_rest(people)
+                self._insist(people, blows)
+                result.seconds = time.monotonic() - began
+                self._clear(people)
+            except Exception as error:  # whatever it is, the report must show the schedule
+                result.failure = self._told(steps, done, error)
+                result.seconds = result.seconds or time.monotonic() - began
+            result.operations = sum(
+                1 + len(step.meanwhile) if isinstance(step, Ambush) else isinstance(step, Do) for step in steps
+            )
+            result.blows, result.missed = blows.counts, blows.missed
+            result.refusals = Counter(people.refusals)
+        return result
+
+    def _take(self, step: Step, people: People, blows: Blows) -> None:
+        match step:
+            case Do():
+                people.do(step)
+            case Strike():
+                blows.strike(step)
+            case Ambush():
+                blows.ambush(step)
+
+    def _look(self) -> View:
+        with self.diary.view() as ask:
+            view = View.now(ask)
+        view.insist(window=WINDOW)
+        return view
+
+    # rest --------------------------------------------------------------------------------------------------------------------
+
+    def _come_to_rest(self, people: People) -> None:
+        """Nothing fails any more; the fleet settles by itself, only what waits for a later time is hurried."""
+        self.disk.mend()
+        self.fleet.let_go()
+        self.fleet.make_whole()
+        until = time.monotonic() + SETTLE_SECONDS
+        while not self._is_at_rest():
+            insist(time.monotonic() < until, "it comes to rest", left=self._left())
+            people.hurry()
+            time.sleep(_POLL_SECONDS)
+        self._tidy()
+
+    def _is_at_rest(self) -> bool:
+        view = self._look()
+        busy = any(row["status"] not in ("completed", "failed") for row in view.items.values())
+        return not view.jobs and not view.leaving and not busy
+
+    def _left(self) -> dict[str, Any]:
+        view = self._look()
+        rows = [(row["id"], row["type"], row["status"]) for row in view.items.values()]
+        columns = (
+            "id",
+            "type",
+            "status",
+            "attempt",
+            "losses",
+            "published_at",
+            "scheduled_at",
+            "lease_until",
+            "owner_pid",
+            "error",
+        )
+        return {
+            "jobs": [{column: job[column] for column in columns} for job in view.jobs],
+            "items": [row for row in rows if row[2] not in ("completed", "failed")],
+            "leaving": view.leaving,
+        }
+
+    def _tidy(self) -> None:
+        """What killed processes have left on the disk grows old, and the hourly tidying comes by."""
+        old = time.time() - AGE_SECONDS
+        for path in (self.fleet.settings.data_dir / "bases").glob("*/*/**/*"):
+            if ".knowledge" not in path.parts and path.is_file():
+                os.utime(path, (old, old))
+        before = self._tidied()
+        upkeep = {"exchange": topology.EXCHANGE, "routing_key": topology.UPKEEP_KEY}
+        self.fleet.app.send_task(topology.TIDY, ignore_result=True, **upkeep)
+        eventually(lambda: self._tidied() > before, "the bases are tidied")
+
+    def _tidied(self) -> int:
+        return len(_TIDIED.findall(self.fleet.log("control")))
+
+    def _insist(self, people: People, blows: Blows) -> None:
+        with self.diary.view() as ask:
+            Home(self.fleet.settings.data_dir, ask, people.search).insist_on_peace()
+        insist_on_promises(self.fleet, people, self.diary.read(), unpaid_late=blows.unpaid_late)
+        self._no_lock_is_held(people)
+        self._work_goes_on(people)
+
+    def _no_lock_is_held(self, people: People) -> None:
+        for base in people.bases():
+            with self.fleet.service.rt.locks.base(base["id"], wait_seconds=1.0):
+                pass
+
+    def _work_goes_on(self, people: People) -> None:
+        living = [name for name in (*WORKERS, "beat", "broker") if self.fleet.lives(name)]
+        insist(len(living) == len(WORKERS) + 2, "every process lives", living=living)
+        fresh = [(base, people.add_fresh(base)) for base in people.bases() if base["status"] == "completed"]
+        eventually(self._is_at_rest, "new work is done", seconds=SETTLE_SECONDS)
+        for base, unique in fresh:
+            found = [hit for hit in people.search(base, unique) if unique in hit.text]
+            insist(len(found) == 1 and found[0].item_status == "completed", "new work is found", base=base["id"], found=found)
+
+    def _clear(self, people: People) -> None:
+        """Every base goes, with all that it has: the last thing that must work."""
+        for base in people.bases():
+            people.delete_base(base["id"])
+        eventually(lambda: not self._rows_of_bases(), "every base is removed", seconds=SETTLE_SECONDS)
+        folders = [path.name for path in (self.fleet.settings.data_dir / "bases").iterdir()]
+        insist(not folders, "nothing is left of deleted bases", folders=folders)
+
+    def _rows_of_bases(self) -> int:
+        with self.diary.view() as ask:
+            return len(list(ask("SELECT 1 FROM knowledge_base")))
+
+    # the report of a failure -------------------------------------------------------------------------------------------------
+
+    def _told(self, steps: list[Step], done: int, error: Exception) -> str:
+        what = str(error) if isinstance(error, Broken) else "".join(traceback.format_exception(error))
+        lines = [f"{'>' if place == done else ' '} {place:>2} {step}" for place, step in enumerate(steps)]
+        logs = [f"--- end of the log of {name}\n{self.fleet.tail(name)}" for name in _LOGS]
+        return "\n".join((f"BROKEN: {what}", "the schedule:", *lines, *logs))
