@@ -113,6 +113,9 @@ def summary(results: "list[Result]") -> str:
     lines = [f"{len(results)} schedules, {sum(result.operations for result in results)} operations, {blows.total()} blows"]
     lines += [f"  {count:>5}  {name}" for name, count in sorted(by_phase(results).items())]
     lines += [f"  {count:>5}  {name}" for name, count in sorted(blows.items())]
+    ended = sum((result.ended for result in results), Counter[str]())
+    lines += [f"  {count:>5}  items ended {how}" for how, count in sorted(ended.items())]
+    lines.append(f"  {sum(result.texts for result in results):>5}  texts sent to the embedder")
     lines.append(f"  {sum(result.missed for result in results):>5}  ambushes that nobody came into")
     slowest = max(results, key=lambda result: result.seconds)
     lines.append(f"slowest: {slowest.seconds:.1f} s ({slowest.seed}:{slowest.number})")

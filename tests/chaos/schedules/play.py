@@ -40,6 +40,8 @@ class Result:
     blows: Counter[tuple[Phase, Blow]] = field(default_factory=Counter)
     missed: int = 0
     refusals: Counter[str] = field(default_factory=Counter)
+    ended: Counter[str] = field(default_factory=Counter)  #: how many items ended how
+    texts: int = 0  #: that the embedder was sent
     failure: str | None = None
 
     def __str__(self) -> str:
@@ -78,7 +80,7 @@ class Theatre:
                         self.disk.mend()
                 done = len(steps)
                 self._come_to_rest(people)
-                self._insist(people, blows)
+                self._insist(people, blows, result)
                 result.seconds = time.monotonic() - began
                 self._clear(people)
             except Exception as error:  # whatever it is, the report must show the schedule
@@ -160,10 +162,13 @@ class Theatre:
     def _tidied(self) -> int:
         return len(_TIDIED.findall(self.fleet.log("control")))
 
-    def _insist(self, people: People, blows: Blows) -> None:
+    def _insist(self, people: People, blows: Blows, result: Result) -> None:
         with self.diary.view() as ask:
             Home(self.fleet.settings.data_dir, ask, people.search).insist_on_peace()
-        insist_on_promises(self.fleet, people, self.diary.read(), unpaid_late=blows.unpaid_late)
+        story = self.diary.read()
+        result.ended = Counter(entries[-1].error or entries[-1].status for entries in story.items.values())
+        result.texts = len(self.fleet.embedder.sent())
+        insist_on_promises(self.fleet, people, story, unpaid_late=blows.unpaid_late)
         self._no_lock_is_held(people)
         self._work_goes_on(people)
 
