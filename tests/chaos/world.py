@@ -3,6 +3,7 @@ befall it as one method each. What the product does is compared with `ledger.py`
 """
 
 import atexit
+import json
 import os
 import shutil
 import tempfile
@@ -403,7 +404,7 @@ class World:
         model = (None, "paid", "not declared here")[what % 3]
         body = self.text(what)
         with zipfile.ZipFile(path, "w") as archive:
-            archive.writestr("base.json", _manifest(model))
+            archive.writestr("base.json", manifest("imported", model, PAID.dimensions))
             archive.writestr("raw/box/letter.txt", body)
             archive.writestr("raw/card.md", body + "\n\nsecond")
         self.act("import base", lambda: self.service.import_base(path), end)
@@ -580,16 +581,19 @@ def word(number: int) -> str:
     return "zq" + "".join(letters[int(digit)] for digit in str(number)) + "x"
 
 
-def _manifest(model: str | None) -> str:
-    import json
+#: what a bundle brings: where it is stored → where it once came from
+BUNDLED: Final = {"box/letter.txt": "/gone/box/letter.txt", "card.md": "/gone/card.md"}
 
-    base = {"name": "imported", "embedder": model, "chunk_size": 24, "chunk_overlap": 0}
+
+def manifest(name: str, model: str | None, dimensions: int, **base: Any) -> str:
+    """The rows of `BUNDLED`."""
+    wanted = {"name": name, "embedder": model, "chunk_size": 24, "chunk_overlap": 0, **base}
     rows = [
         {"id": "1", "type": "directory", "source": "/gone/box", "relative_path": "box"},
         {"id": "2", "type": "file", "group_id": "1", "source": "/gone/box/letter.txt", "relative_path": "box/letter.txt"},
         {"id": "3", "type": "file", "source": "/gone/card.md", "relative_path": "card.md"},
     ]
-    return json.dumps({"format": 1, "base": base, "dimensions": 8 if model else None, "items": rows})
+    return json.dumps({"format": 1, "base": wanted, "dimensions": dimensions if model else None, "items": rows})
 
 
 @cache

@@ -1,7 +1,10 @@
 """What befalls the fleet: processes, the broker, its messages, the disk and the embedder; counted by the phase that it hit."""
 
+import os
+import signal
 import time
 from collections import Counter
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final
 
 import psutil
@@ -14,12 +17,14 @@ from tests.chaos.schedules.plan import Ambush, Blow, Phase, Strike
 from tests.chaos.sound import Row
 from tests.faults.gates import Gate, Moment
 from tests.fleet import BATCH_TEXTS, Fleet
+from tests.waiting import eventually
 
 INDEX_WORKERS: Final = ("index", "index2")
 WORKERS: Final = (*INDEX_WORKERS, "control", "commands")
 EMBEDDER_SECONDS: Final = 2.0  #: how long a job waits for an answer of the embedder
 AMBUSH_SECONDS: Final = 4.0  #: how long somebody is waited for who comes by
 _POLL_SECONDS: Final = 0.01
+_LATE: Final = "run no longer owns its job"
 _BENDS: Final[tuple[dict[str, Any], ...]] = (
     {"behaviour": "status", "status": 429, "headers": {"retry-after": "1"}, "times": 2},
     {"behaviour": "status", "status": 500, "times": 2},
@@ -47,6 +52,9 @@ class Blows:
         self.counts: Counter[tuple[Phase, Blow]] = Counter()
         self.missed = 0  #: ambushes that nobody came into
         self.unpaid_late = 0  #: texts whose answer came when nobody waited any more
+        self._frozen: dict[int, str] = {}  #: pool processes that stand still, and their workers
+        self._asking: list[Future[None]] = []
+        self._threads = ThreadPoolExecutor(4)
 
     # where -------------------------------------------------------------------------------------------------------------------
 
@@ -60,6 +68,8 @@ class Blows:
 
     def ambush(self, ambush: Ambush) -> None:
         """Hold whoever comes to this moment, let others go on, and strike."""
+        if ambush.phase is Phase.ADD:
+            return self._ambush_caller(ambush)
         gate = Gate(self._fleet.gates, ambush.moment)
         if ambush.moment is Moment.EMBEDDING:
             self._fleet.embedder.behave({"behaviour": "gate", "contains": MARK, "skip": ambush.skip})
@@ -77,7 +87,48 @@ class Blows:
                 self.unpaid_late += BATCH_TEXTS * self._fleet.embedder.stats()["held"]
                 self._people.has_bad_embedder = True
             self._fleet.embedder.release()
+        return gate.open()
+
+    def _ambush_caller(self, ambush: Ambush) -> None:
+        """The same for the process that does what a client has asked for; the client waits, so it has a thread of its own."""
+        gate = Gate(self._fleet.command_gates, ambush.moment)
+        gate.arm()
+        self._asking.append(self._threads.submit(self._people.do, ambush.trigger))
+        until = time.monotonic() + AMBUSH_SECONDS
+        while not gate.holder() and not self._asking[-1].done() and time.monotonic() < until:
+            time.sleep(_POLL_SECONDS)
+        is_held = bool(gate.holder())
+        self.missed += not is_held
+        self._fall(ambush.blow, ambush.pick, Phase.ADD if is_held else Phase.ELSE, None)
         gate.open()
+
+    def mend(self) -> None:
+        """Disk and broker work again."""
+        self._disk.mend()
+        if not self._fleet.lives("broker"):
+            self._fleet.start_broker()
+
+    def end(self) -> None:
+        """Nothing fails any more; who stood still goes on, and must give up; who still asks has an answer."""
+        self.mend()
+        self._fleet.let_go()
+        for pid, worker in self._frozen.items():
+            self._thaw(pid, worker)
+        for asking in self._asking:
+            asking.result()
+        self._threads.shutdown()
+
+    def _thaw(self, pid: int, worker: str) -> None:
+        eventually(lambda: not self._runs(pid) or not psutil.pid_exists(pid), "a frozen process loses its job")
+        before = self._fleet.log(worker).count(_LATE)
+        try:
+            os.kill(pid, signal.SIGCONT)
+        except ProcessLookupError:  # another blow has killed it
+            return
+        eventually(lambda: self._fleet.log(worker).count(_LATE) > before or not psutil.pid_exists(pid), "a late run gives up")
+
+    def _runs(self, pid: int) -> bool:
+        return any(job["owner_pid"] == pid for job in self._running())
 
     def _wait(self, ambush: Ambush, gate: Gate) -> int | None:
         until = time.monotonic() + AMBUSH_SECONDS
@@ -131,13 +182,21 @@ class Blows:
                 self._again(self._worker_of(pid) or INDEX_WORKERS[pick % len(INDEX_WORKERS)])
             case Blow.CONTROL | Blow.COMMANDS | Blow.BEAT:
                 self._again(blow.name.lower())
+            case Blow.BROKER | Blow.WIPED | Blow.AWAY | Blow.LOST if not self._fleet.lives("broker"):
+                pass  # it is away already
             case Blow.BROKER:
                 self._fleet.strike(fleets.Blow.KILL_BROKER)
             case Blow.WIPED:
                 self._fleet.strike(fleets.Blow.WIPE_BROKER)
+            case Blow.AWAY:
+                self._fleet.kill_broker()
+            case Blow.FROZEN:
+                if pid is not None and (worker := self._worker_of(pid)):
+                    self._frozen[pid] = worker
+                    os.kill(pid, signal.SIGSTOP)
             case Blow.ALL:
                 everything = (*WORKERS, "beat", "broker")
-                for name in everything:
+                for name in filter(self._fleet.lives, everything):
                     self._fleet.kill_worker(name)
                 self._fleet.start_broker()
                 for name in everything[:-1]:

@@ -2,6 +2,8 @@
 
 import math
 import shutil
+import threading
+import zipfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -31,8 +33,8 @@ from knowledge.pipeline.indexing import chunker
 from tests.chaos.schedules.diary import Diary
 from tests.chaos.schedules.plan import Do
 from tests.chaos.sound import Row, insist
-from tests.chaos.world import word
-from tests.fleet import Fleet
+from tests.chaos.world import BUNDLED, manifest, word
+from tests.fleet import DIMENSIONS, Fleet
 
 ANSWER_SECONDS: Final = 5.0  #: how long a command is waited for
 FOLDERS: Final = ("shelf", "shelf/inner", "shelf/inner/deep", "case")
@@ -73,6 +75,7 @@ class People:
         self.refusals: list[str] = []
         self.has_bad_disk = self.has_bad_embedder = False  #: since when certain refusals are no surprise
         self._words = self._notes = self._made = 0
+        self._writing = threading.Lock()
 
     def __enter__(self) -> "People":
         return self
@@ -84,6 +87,11 @@ class People:
     def do(self, step: Do) -> None:
         operation = getattr(self, f"_{step.what.replace(' ', '_')}")
         operation(*step.picks)
+
+    def do_at_once(self, steps: Sequence[Do]) -> None:
+        with ThreadPoolExecutor(len(steps)) as threads:
+            for _ in threads.map(self.do, steps):
+                pass
 
     # bases -------------------------------------------------------------------------------------------------------------------
 
@@ -128,6 +136,18 @@ class People:
             embedder = None if number % 3 == 2 else "fake/paid"
             receipt = self._ask(lambda: self.client.restore_base(base["id"], f"copy {self._made} of {self._name}", embedder))
             self.accepted |= {item.id for item in receipt.items} if receipt else set()
+
+    def _import_base(self, number: int) -> None:
+        if len(self.bases()) < MAX_BASES:
+            self._made += 1
+            path = self.source / f"bundle{self._made}.zip"
+            model = (None, "fake/paid", "not/declared")[number % 3]
+            finely = {"chunk_size": _CHUNK_SIZES[0], "chunk_strategy": "delimiter", "chunk_separator": _SEPARATOR}
+            with zipfile.ZipFile(path, "w") as archive:
+                archive.writestr("base.json", manifest(f"import {self._made} of {self._name}", model, DIMENSIONS, **finely))
+                for stored, source in BUNDLED.items():
+                    archive.writestr(f"raw/{stored}", self._text(number, source))
+            self._ask(lambda: self.client.import_base(path))
 
     def _enable_embedder(self, pick: int) -> None:
         if base := self._base(pick):
@@ -347,8 +367,10 @@ class People:
         """Paragraphs that no other text has, and some that others have as well."""
         paragraphs = []
         for _ in range(2 + number % 5):
-            self._words += 1
-            paragraphs.append(f"{word(self._words)} opens {MARK} {self._name} of this log, and nobody else has it.")
+            with self._writing:
+                self._words += 1
+                first = word(self._words)
+            paragraphs.append(f"{first} opens {MARK} {self._name} of this log, and nobody else has it.")
         shared = (
             f"{MARK} {rule} of the harbour rules {self._name} is the same in many books." for rule in {number % 4, number % 3}
         )

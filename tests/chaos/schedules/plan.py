@@ -22,6 +22,7 @@ class Phase(StrEnum):
     PREPARE = "prepare"
     DELETE = "delete"
     REINDEX = "reindex"
+    ADD = "add"
     ELSE = "anything else"
 
 
@@ -33,7 +34,9 @@ class Blow(StrEnum):
     BEAT = "kill -9 of beat"
     BROKER = "kill -9 of the broker, which comes back on its append-only file"
     WIPED = "kill -9 of the broker, which comes back without its data"
+    AWAY = "kill -9 of the broker, which stays away for a while"
     ALL = "kill -9 of everything"
+    FROZEN = "a pool process stands still until its lease is over"
     LOST = "every waiting message lost"
     DOUBLED = "messages doubled"
     FULL = "the bases' disk full"
@@ -50,6 +53,16 @@ class Do:
 
     def __str__(self) -> str:
         return f"{self.what} {' '.join(map(str, self.picks))}".rstrip()
+
+
+@dataclass(frozen=True)
+class Together:
+    """Operations that are asked for at the same moment."""
+
+    steps: tuple[Do, ...]
+
+    def __str__(self) -> str:
+        return f"AT ONCE: {'; '.join(map(str, self.steps))}"
 
 
 @dataclass(frozen=True)
@@ -80,7 +93,7 @@ class Ambush:
         return f"AMBUSH in {self.phase} at {self.moment}+{self.skip} by {self.trigger}{while_held}: {self.blow} {self.pick}"
 
 
-Step = Do | Strike | Ambush
+Step = Do | Together | Strike | Ambush
 
 PHASES: Final = (Phase.READING, Phase.EMBEDDING, Phase.COMMIT, Phase.PREPARE, Phase.DELETE)  #: that must all be struck
 
@@ -90,8 +103,10 @@ _MOMENTS: Final = {
     Phase.COMMIT: (Moment.BEFORE_COMMIT, Moment.INSIDE_COMMIT, Moment.BETWEEN_COMMITS),
     Phase.PREPARE: (Moment.COPYING, Moment.PLACING, Moment.PLACED),
     Phase.DELETE: (Moment.REMOVING_MATERIAL, Moment.REMOVING_FILES, Moment.REMOVING_ROWS),
+    Phase.ADD: (Moment.COPYING, Moment.PLACING, Moment.PLACED),
 }
 _WITHOUT_LOCK: Final = frozenset({Moment.READING, Moment.READ, Moment.EMBEDDING, Moment.COPYING})
+_ALONE: Final = frozenset({Moment.PLACING, Moment.PLACED})  #: the catalogue is being written: others could only wait
 _LOOKS: Final = ("search", "list", "why", "search")
 
 #: operation → weight, and how many picks it takes at least and at most
@@ -111,6 +126,7 @@ _OPERATIONS: Final = {
     "patch base": (2, 2, 2),
     "delete base": (1, 1, 1),
     "restore base": (2, 2, 2),
+    "import base": (1, 1, 1),
     "enable embedder": (2, 1, 1),
     "group": (2, 2, 2),
     "search": (3, 2, 2),
@@ -118,7 +134,8 @@ _OPERATIONS: Final = {
     "why": (1, 2, 2),
 }
 _AT_ONCE: Final = (Blow.CHILD, Blow.CHILD, Blow.CHILD, Blow.WORKER, Blow.DOUBLED, Blow.LOST, Blow.FULL, Blow.SHUT)
-_HEAVY: Final = (Blow.ALL, Blow.BROKER, Blow.WIPED, Blow.WORKER)  #: processes need seconds to come back
+#: processes need seconds to come back
+_HEAVY: Final = (Blow.ALL, Blow.ALL, Blow.BROKER, Blow.WIPED, Blow.AWAY, Blow.WORKER)
 _ANYWHERE: Final = (
     Blow.CHILD, Blow.CHILD, Blow.WORKER, Blow.CONTROL, Blow.COMMANDS, Blow.BEAT, Blow.LOST, Blow.DOUBLED, Blow.FULL,
     Blow.SHUT, Blow.EMBEDDER, Blow.EMBEDDER,
@@ -128,35 +145,50 @@ _ANYWHERE: Final = (
 def draw(seed: int, number: int) -> list[Step]:
     """The steps of one schedule."""
     dice = random.Random(f"{seed}:{number}")
-    steps: list[Step] = [_operation(dice) for _ in range(dice.randint(5, 9))]
+    steps: list[Step] = [_operations(dice) for _ in range(dice.randint(6, 11))]
     first = Do("add notes", (0, 0, *_picks(dice, 2)))  # there is something to reindex and to delete
     for _ in range(dice.randint(0, 2)):
-        steps.insert(dice.randint(0, len(steps)), Strike(dice.choice(_ANYWHERE), _pick(dice)))
-    ambush = _ambush(dice, PHASES[number % len(PHASES)], _AT_ONCE)
-    steps.insert(dice.randint(0, len(steps) // 2), ambush)
-    if dice.random() < 0.6:
-        heavy = dice.random() < 0.5
-        last = _ambush(dice, dice.choice(PHASES), _HEAVY if heavy else _AT_ONCE)
-        steps.insert(len(steps) - dice.randint(0, 2), last)
+        _put(dice, steps, Strike(dice.choice(_ANYWHERE), _pick(dice)))
+    _put(dice, steps, _ambush(dice, PHASES[number % len(PHASES)], _AT_ONCE))
+    if dice.random() < 0.5:
+        _put(dice, steps, _ambush(dice, dice.choice(PHASES), _AT_ONCE))
+    if dice.random() < 0.2:
+        _put(dice, steps, _ambush(dice, Phase.ADD, (Blow.COMMANDS,)))
+    if dice.random() < 0.4:
+        steps.append(_ambush(dice, dice.choice(PHASES), _HEAVY))
+        steps += [_operations(dice) for _ in range(dice.randint(0, 2))]
     return [first, *steps]
+
+
+def _put(dice: random.Random, steps: list[Step], step: Step) -> None:
+    steps.insert(dice.randint(0, len(steps)), step)
 
 
 def _ambush(dice: random.Random, phase: Phase, blows: tuple[Blow, ...]) -> Ambush:
     moment = dice.choice(_MOMENTS[phase])
     skip = dice.choice((0, 0, 0, 1)) if phase in (Phase.EMBEDDING, Phase.PREPARE) else 0
     if phase is Phase.DELETE:
-        trigger = Do("delete items", _picks(dice, 3))
+        trigger = Do("delete items", (0, *_picks(dice, 2)))
     elif phase is Phase.PREPARE:
         trigger = Do("add directory", (0, *_picks(dice, 2)))
+    elif phase is Phase.ADD:
+        trigger = Do("add files", (0, *_picks(dice, 2)))
     else:
         trigger = Do("add notes", (0, 0, *_picks(dice, dice.randint(1, 2))))
+    count = 0 if moment in _ALONE else dice.choice((0, 0, 1, 2))
     free = moment in _WITHOUT_LOCK
-    meanwhile = tuple(
-        _operation(dice) if free else Do(dice.choice(_LOOKS), _picks(dice, 2)) for _ in range(dice.choice((0, 0, 1, 2)))
-    )
+    meanwhile = tuple(_operation(dice) if free else Do(dice.choice(_LOOKS), _picks(dice, 2)) for _ in range(count))
     if phase is Phase.EMBEDDING:
         blows = (*blows, Blow.EMBEDDER)
+    if free and phase is not Phase.ADD:
+        blows = (*blows, Blow.FROZEN)
     return Ambush(phase, moment, skip, trigger, meanwhile, dice.choice(blows), _pick(dice))
+
+
+def _operations(dice: random.Random) -> Do | Together:
+    if dice.random() < 0.2:
+        return Together(tuple(_operation(dice) for _ in range(dice.randint(2, 3))))
+    return _operation(dice)
 
 
 def _operation(dice: random.Random) -> Do:

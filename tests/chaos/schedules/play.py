@@ -14,7 +14,7 @@ from tests.chaos.schedules.blows import WORKERS, Blows
 from tests.chaos.schedules.diary import Diary
 from tests.chaos.schedules.disk import Disk
 from tests.chaos.schedules.people import People
-from tests.chaos.schedules.plan import Ambush, Blow, Do, Phase, Step, Strike, draw
+from tests.chaos.schedules.plan import Ambush, Blow, Do, Phase, Step, Strike, Together, draw
 from tests.chaos.schedules.promises import insist_on_promises
 from tests.chaos.sound import Broken, View, insist
 from tests.fleet import Fleet
@@ -55,6 +55,16 @@ class Result:
         )
 
 
+def operations(step: Step) -> int:
+    match step:
+        case Together():
+            return len(step.steps)
+        case Ambush():
+            return 1 + len(step.meanwhile)
+        case _:
+            return int(isinstance(step, Do))
+
+
 class Theatre:
     """The fleet, its disk and its diary, for all schedules of a run."""
 
@@ -77,8 +87,9 @@ class Theatre:
                     self._take(step, people, blows)
                     self._look()
                     if done % MEND_AFTER == MEND_AFTER - 1:
-                        self.disk.mend()
+                        blows.mend()
                 done = len(steps)
+                blows.end()
                 self._come_to_rest(people)
                 self._insist(people, blows, result)
                 result.seconds = time.monotonic() - began
@@ -97,6 +108,8 @@ class Theatre:
         match step:
             case Do():
                 people.do(step)
+            case Together():
+                people.do_at_once(step.steps)
             case Strike():
                 blows.strike(step)
             case Ambush():
@@ -111,9 +124,7 @@ class Theatre:
     # rest --------------------------------------------------------------------------------------------------------------------
 
     def _come_to_rest(self, people: People) -> None:
-        """Nothing fails any more; the fleet settles by itself, only what waits for a later time is hurried."""
-        self.disk.mend()
-        self.fleet.let_go()
+        """The fleet settles by itself; only what waits for a later time is hurried."""
         self.fleet.make_whole()
         until = time.monotonic() + SETTLE_SECONDS
         while not self._is_at_rest():
