@@ -133,6 +133,9 @@ class SteppingIndexes:
         fate.step("index.open")
         return Stepping("index", self.indexes.open(base_id, dimensions))
 
+    def is_sound(self, base_id: str, dimensions: int | None) -> bool:
+        return bool(self.indexes.is_sound(base_id, dimensions))
+
     def exists(self, base_id: str) -> bool:
         return bool(self.indexes.exists(base_id))
 

@@ -68,6 +68,7 @@ class Span:
     first: int  #: number of the entry with which it began
     began: float
     ended: float  #: when its row left `running`; infinity while it has not
+    outcome: str = "running"  #: status of the row then
 
 
 class Diary:
@@ -122,7 +123,7 @@ class Story:
             if entry.status == "stopping":
                 continue
             if begun is not None:
-                found.append(Span(job_id, begun.number, begun.at, entry.at))
+                found.append(Span(job_id, begun.number, begun.at, entry.at, entry.status))
             begun = entry if entry.status == "running" else None
         if begun is not None:
             found.append(Span(job_id, begun.number, begun.at, float("inf")))

@@ -14,7 +14,7 @@ from tests.chaos.sound import insist
 from tests.fleet import BATCH_TEXTS, Fleet
 
 CLOCK_SECONDS: Final = 0.01  #: rows keep milliseconds
-LATE_SECONDS: Final = 1.0  #: a request that had left its process before that was killed may take so long to be read
+LATE_SECONDS: Final = 1.0  #: a request that had left its process before that was lost may take so long to be read
 _TERMINAL: Final = frozenset({"completed", "failed", "cancelled"})
 _STORAGE: Final = frozenset({"storage_full", "storage_failed"})
 
@@ -142,7 +142,7 @@ class _Bill:
         )
 
     def _sent_by_a_run(self, key: str, sent: float, runs: list[Span]) -> None:
-        under_way = [run for run in runs if run.began - CLOCK_SECONDS <= sent <= run.ended + LATE_SECONDS]
+        under_way = [run for run in runs if run.began - CLOCK_SECONDS <= sent <= _last_word(run)]
         facts: dict[str, Any] = {"text": key, "sent": sent, "holders": self._people.holders[key], "runs": runs}
         insist(under_way, "nothing is sent but by the run of an item that has this text", **facts)
         stored = self._stored.get(key)
@@ -151,11 +151,16 @@ class _Bill:
             insist(blind, "no text whose vector had been stored is sent again", stored=stored, **facts)
 
 
+def _last_word(run: Span) -> float:
+    """Until when something may arrive that this run has sent: it waits for each answer, unless it is lost."""
+    return run.ended + (LATE_SECONDS if run.outcome == "cancelled" else CLOCK_SECONDS)
+
+
 def _overlapping(runs: list[Span], answered: list[float]) -> int:
     """How many of these answers may have gone to runs that were under way side by side."""
     if len(answered) < 2:
         return 0
-    around = [run for run in runs if run.began <= max(answered) and run.ended + LATE_SECONDS >= min(answered)]
+    around = [run for run in runs if run.began <= max(answered) and _last_word(run) >= min(answered)]
     return sum(
         any(other.job_id != run.job_id and other.began < run.ended and run.began < other.ended for other in around[:place])
         for place, run in enumerate(around)
