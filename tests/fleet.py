@@ -258,7 +258,7 @@ class Fleet:
         return path.read_text(errors="replace") if path.exists() else ""
 
     def tail(self, name: str) -> str:
-        """The end of a log without the comings and goings of the beat tasks."""
+        """The end of a log without the comings and goings of beat and pool."""
         told = [line for line in self.log(name).splitlines() if not _BEATS.search(line)]
         return "\n".join(told[-TAIL_LINES:])
 
@@ -542,7 +542,10 @@ def _before_exec(*, bound_by_modes: bool) -> Callable[[], None]:
 _PR_CAPBSET_DROP: Final = 24
 _BEYOND_MODES: Final = (1, 2)  #: CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
 _SWEPT: Final = re.compile(r"Task knowledge\.recovery\[.*succeeded")
-_BEATS: Final = re.compile(r"Task knowledge\.(due-tick|recovery)\[.*(received|succeeded)|Sending due task")
+_BEATS: Final = re.compile(
+    r"Task knowledge\.(due-tick|recovery)\[.*(received|succeeded)|Sending due task|\.(due-tick|recovery) sent|beat: Waking up"
+    r"|TaskPool: Apply"
+)
 _LINES: Final[Mapping[str, Line]] = parse(ROOT / "Procfile")
 
 

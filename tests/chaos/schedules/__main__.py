@@ -8,6 +8,7 @@ A schedule's operations and blows follow from its seed and number; what they mee
 
 import argparse
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -36,13 +37,24 @@ def main() -> int:
     began = time.monotonic()
     is_own = own_mounts()  # first of all: not every system lets a process do it that has threads
     numbers = range(asked.schedules) if asked.only is None else [asked.only]
-    results = list(play_all(asked.seed, numbers, is_own=is_own))
+    with out_of_reach():
+        results = list(play_all(asked.seed, numbers, is_own=is_own))
     print(summary(results))
     print(f"seed {asked.seed}, {time.monotonic() - began:.0f} s")
     seldom = too_seldom(results) if asked.only is None else []
     if seldom:
         print(f"struck too seldom: {', '.join(seldom)}")
     return 1 if seldom or any(result.failure for result in results) else 0
+
+
+@contextmanager
+def out_of_reach() -> Iterator[None]:
+    """Nothing here sees the settings or the data directory of whoever runs it."""
+    for name in [name for name in os.environ if name.startswith("KNOWLEDGE_")]:
+        del os.environ[name]
+    with tempfile.TemporaryDirectory(prefix="knowledge-chaos-") as home:
+        os.environ["KNOWLEDGE_DATA_DIR"] = home
+        yield
 
 
 def play_all(seed: int, numbers: Iterable[int], *, is_own: bool) -> Iterator["Result"]:

@@ -65,7 +65,9 @@ class People:
         self._fleet, self._diary = fleet, diary
         self._name = f"{seed}.{number}"
         self.source = fleet.root / "source" / str(number)
-        self.source.mkdir(parents=True)
+        self.bundles = fleet.root / "source" / f"{number}-bundles"
+        for folder in (self.source, self.bundles):
+            folder.mkdir(parents=True)
         self.client = KnowledgeClient(broker.endpoint(fleet.settings), timeout_seconds=ANSWER_SECONDS)
         self.accepted: set[str] = set()  #: items that a receipt names
         self.asked: list[Asked] = []
@@ -82,7 +84,8 @@ class People:
 
     def __exit__(self, *_: object) -> None:
         self.client.close()
-        shutil.rmtree(self.source, ignore_errors=True)
+        for folder in (self.source, self.bundles):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def do(self, step: Do) -> None:
         operation = getattr(self, f"_{step.what.replace(' ', '_')}")
@@ -140,7 +143,7 @@ class People:
     def _import_base(self, number: int) -> None:
         if len(self.bases()) < MAX_BASES:
             self._made += 1
-            path = self.source / f"bundle{self._made}.zip"
+            path = self.bundles / f"{self._made}.zip"
             model = (None, "fake/paid", "not/declared")[number % 3]
             finely = {"chunk_size": _CHUNK_SIZES[0], "chunk_strategy": "delimiter", "chunk_separator": _SEPARATOR}
             with zipfile.ZipFile(path, "w") as archive:
