@@ -24,6 +24,7 @@ WORKERS: Final = (*INDEX_WORKERS, "control", "commands")
 EMBEDDER_SECONDS: Final = 2.0  #: how long a job waits for an answer of the embedder
 AMBUSH_SECONDS: Final = 4.0  #: how long somebody is waited for who comes by
 _POLL_SECONDS: Final = 0.01
+_LONGEST_PAUSE_MS: Final = 300  #: between an operation and a blow that waits for nobody
 _LATE: Final = "run no longer owns its job"
 _BENDS: Final[tuple[dict[str, Any], ...]] = (
     {"behaviour": "status", "status": 429, "headers": {"retry-after": "1"}, "times": 2},
@@ -45,10 +46,16 @@ _PHASE_OF_JOB: Final = {
 
 
 class Blows:
-    """The blows of one schedule."""
+    """The blows of one schedule.
 
-    def __init__(self, fleet: Fleet, disk: Disk, diary: Diary, people: People) -> None:
+    Args:
+        pace: seconds that the embedder takes for an answer while it works well.
+    """
+
+    def __init__(self, fleet: Fleet, disk: Disk, diary: Diary, people: People, *, pace: float) -> None:
         self._fleet, self._disk, self._diary, self._people = fleet, disk, diary, people
+        self._pace = {"behaviour": "delay", "seconds": pace}
+        fleet.embedder.behave(self._pace)
         self.counts: Counter[tuple[Phase, Blow]] = Counter()
         self.missed = 0  #: ambushes that nobody came into
         self.unpaid_late = 0  #: texts whose answer came when nobody waited any more
@@ -60,6 +67,7 @@ class Blows:
 
     def strike(self, strike: Strike) -> None:
         """Whatever the fleet is doing; a pool process that works is preferred."""
+        time.sleep(strike.pick % _LONGEST_PAUSE_MS / 1000)
         pid = None
         if strike.blow in (Blow.CHILD, Blow.WORKER):
             busy = self._running()
@@ -72,7 +80,7 @@ class Blows:
             return self._ambush_caller(ambush)
         gate = Gate(self._fleet.gates, ambush.moment)
         if ambush.moment is Moment.EMBEDDING:
-            self._fleet.embedder.behave({"behaviour": "gate", "contains": MARK, "skip": ambush.skip})
+            self._fleet.embedder.behave({"behaviour": "gate", "contains": MARK, "skip": ambush.skip}, self._pace)
         else:
             gate.arm(skip=ambush.skip)
         self._people.do(ambush.trigger)
@@ -217,7 +225,7 @@ class Blows:
                 if bend["behaviour"] == "delay" and bend["seconds"] > EMBEDDER_SECONDS:
                     self.unpaid_late += BATCH_TEXTS * bend["times"]
                 self._fleet.embedder.release()
-                self._fleet.embedder.behave(bend)
+                self._fleet.embedder.behave(bend, self._pace)
 
     def _kill_child(self, pick: int, pid: int | None) -> None:
         names = [name for name in self._fleet.workers if name != "commands" and self._fleet.lives(name)]

@@ -21,6 +21,7 @@ from tests.fleet import Fleet
 from tests.waiting import eventually
 
 WINDOW: Final = 5  #: jobs of a base in flight, as the product sets it
+PACES: Final = (0.0, 0.1, 0.0, 0.25)  #: seconds of an answer of the embedder, by the number of the schedule
 SETTLE_SECONDS: Final = 40.0  #: after this it is said that it never comes to rest
 MEND_AFTER: Final = 2  #: steps until a disk or an embedder works again
 AGE_SECONDS: Final = 7200.0  #: what lies around is made to look so old, so that tidying dares to remove it
@@ -80,9 +81,10 @@ class Theatre:
         steps = draw(seed, number)
         done = 0
         with People(self.fleet, self.diary, seed, number) as people:
-            blows = Blows(self.fleet, self.disk, self.diary, people)
+            blows = Blows(self.fleet, self.disk, self.diary, people, pace=PACES[number % len(PACES)])
             try:
-                people.create_base(0)
+                for kind in range(1 + number % 3):
+                    people.create_base(kind)
                 for done, step in enumerate(steps):
                     self._take(step, people, blows)
                     self._look()
