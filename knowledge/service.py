@@ -175,7 +175,7 @@ class KnowledgeService:
 
     def chunks(self, base_id: BaseId, item_id: ItemId) -> Sequence[Chunk]:
         """The search units of an item, in the order of its text."""
-        return list(chunks.list_chunks(self.rt, base_id, item_id))
+        return chunks.list_chunks(self.rt, base_id, item_id)
 
     def preview(self, item_id: ItemId, *, characters: int = 2_000) -> Preview:
         """The beginning of an item's text, as it is searched."""

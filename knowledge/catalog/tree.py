@@ -14,7 +14,7 @@ from knowledge.db.sql import id_set
 from knowledge.errors import ItemNotFound, ItemNotInBase
 from knowledge.model.ids import BaseId, ItemId
 from knowledge.model.results import StatusCounts
-from knowledge.model.status import ACTIVE, CHILD_FAILED, INDEXING_INTERRUPTED, TERMINAL, ItemStatus, ItemType
+from knowledge.model.status import ACTIVE, CHILD_FAILED, INDEX_LOST, INDEXING_INTERRUPTED, TERMINAL, ItemStatus, ItemType
 from knowledge.model.views import Item
 
 
@@ -129,6 +129,13 @@ def interrupted(tx: Tx, base_id: BaseId) -> list[ItemId]:
         )
     )
     return outermost(tx, base_id, [ItemId(row) for row in rows])
+
+
+def without_index(tx: Tx, base_id: BaseId, *, besides: Sequence[ItemId]) -> list[ItemId]:
+    """Leaves whose material was lost with the index, oldest first; not those in the subtrees of `besides`."""
+    taken = select(subtree(base_id, besides).c.id)
+    lost = (ITEM.c.base_id == base_id) & (ITEM.c.status == ItemStatus.FAILED) & (ITEM.c.error == INDEX_LOST)
+    return [ItemId(row) for row in tx.scalars(select(ITEM.c.id).where(lost, ITEM.c.id.not_in(taken)).order_by(ITEM.c.id))]
 
 
 def failures(tx: Tx, base_id: BaseId, roots: Sequence[ItemId] | None, *, limit: int) -> Sequence[Item]:

@@ -1,10 +1,11 @@
 """knowledge.index-documents: read, cut and embed one leaf, then replace its material."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 
 from knowledge.catalog import bases, items, jobs, spend, status
-from knowledge.errors import NoTextExtracted
+from knowledge.errors import DimensionMismatch, IndexFault, IndexMismatch, NoTextExtracted
+from knowledge.ingestion import mending
 from knowledge.ingestion.run import PutBack, Run
 from knowledge.model.documents import Chunking, EmbeddingUse, Material, ReadResult, Vector
 from knowledge.model.status import ItemStatus, ItemType, Notice
@@ -87,7 +88,7 @@ def _embed(
     return embed_missing(
         chunks.units,
         embedder=embedder,
-        known=rt.index(base).known_hashes,
+        known=partial(_known, rt, base),
         cache=rt.cache if spec.billed else None,
         meter=meter,
         checkpoint=partial(run.checkpoint, look=spec.billed),
@@ -104,15 +105,28 @@ def _commit(rt: Runtime, run: Run, base: Base, material: Material, notices: froz
             if wanted is not None and _contract(bases.get(tx, base.id)) != _contract(base):
                 raise PutBack(0)
         if wanted is not None:
-            index = rt.index(base)
-            if not _has_every_vector(index, material):
-                raise PutBack(0)  # a delete took, with the last text of its kind, a vector that this run had found there
-            index.rebuild_material(material)
+            mending.write(rt, base, partial(_replace, material))
         with rt.db.write() as tx:
             jobs.require_ours(tx, job)
             if wanted is not None:  # else a delete won the race
                 status.complete(tx, wanted, chunk_count=len(material.units), notices=notices)
             jobs.finish(tx, job)  # one commit: no completed item behind a running row
+
+
+def _replace(material: Material, index: IndexStore) -> None:
+    if not _has_every_vector(index, material):
+        raise PutBack(0)  # a delete took, with the last text of its kind, a vector that this run had found there
+    index.rebuild_material(material)
+
+
+def _known(rt: Runtime, base: Base, hashes: Collection[str]) -> frozenset[str]:
+    try:
+        return rt.index(base).known_hashes(hashes)
+    except (IndexMismatch, DimensionMismatch):
+        raise
+    except IndexFault as fault:
+        mending.mend(rt, base.id, fault)
+    return rt.index(base).known_hashes(hashes)
 
 
 def _has_every_vector(index: IndexStore, material: Material) -> bool:

@@ -5,6 +5,7 @@ Accepting it writes no status. The old material stays searchable until the new o
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from knowledge.catalog import bases, items, jobs, status, tree
@@ -25,13 +26,14 @@ from knowledge.ingestion.run import PutBack, Run
 from knowledge.model.ids import BaseId, ItemId
 from knowledge.model.jobs import Job, JobSpec
 from knowledge.model.results import ReindexReceipt
-from knowledge.model.status import ItemStatus, ItemType
+from knowledge.model.status import INDEX_LOST, ItemStatus, ItemType
 from knowledge.model.views import Item
 from knowledge.pipeline.sources import note
 from knowledge.pipeline.sources.probe import Probe, probe_directory, probe_file
 from knowledge.runtime import Runtime
 
 _WITH_PATH: Final = frozenset({ItemType.FILE, ItemType.DIRECTORY})  #: what is acquired from a path of the host
+_SECTION: Final = 500  #: leaves that one transaction puts back to work
 _BUSY_SECONDS: Final = 2.0  #: until the next look at items that another reindex or a delete has
 
 
@@ -60,7 +62,8 @@ def reindex_items(rt: Runtime, base_id: BaseId, item_ids: Sequence[ItemId], *, a
 
 
 def reindex_interrupted(rt: Runtime, base_id: BaseId) -> ReindexReceipt:
-    """The same for every item of a base that an interruption left `failed`; an empty receipt if there is none.
+    """The same for every item of a base that an interruption left `failed`, and the index of those that lost it made again from
+    their stored bytes; an empty receipt if there is neither.
 
     Those whose source is gone, and those below which something is being worked on, stay as they are: one of them must not keep
     all others from being finished.
@@ -74,9 +77,34 @@ def reindex_interrupted(rt: Runtime, base_id: BaseId) -> ReindexReceipt:
         lost = [items.get(tx, item_id) for item_id in tree.interrupted(tx, base_id)]
         settled = [item for item in lost if not tree.unsettled(tx, base_id, [item.id], limit=1)]
     ready = [item.id for item in settled if may_read(rt, item) and probe(rt, item) is Probe.READABLE]
-    if not lost:
-        return ReindexReceipt(base_id, [], None, published=True)
-    return reindex_items(rt, base_id, ready or [item.id for item in lost])
+    bare = _index_stored(rt, base_id, besides=ready)
+    if not lost or (bare and not ready):
+        return ReindexReceipt(base_id, bare, None, rt.dispatch.publish_due(base_id))
+    receipt = reindex_items(rt, base_id, ready or [item.id for item in lost])
+    return replace(receipt, root_ids=[*receipt.root_ids, *bare])
+
+
+def _index_stored(rt: Runtime, base_id: BaseId, *, besides: Sequence[ItemId]) -> list[ItemId]:
+    """Index again what is stored of the leaves that lost their material; their sources are not looked at."""
+    with rt.db.read() as tx:
+        base = bases.require_runnable(tx, base_id)
+        bare = tree.without_index(tx, base_id, besides=besides)
+    if bare:
+        rt.require_embedder(base)
+    begun: list[ItemId] = []
+    for start in range(0, len(bare), _SECTION):
+        with rt.locks.base(base_id), rt.db.write(durable=True) as tx:
+            bases.require_runnable(tx, base_id)
+            section = bare[start : start + _SECTION]
+            ids = [item_id for item_id in section if _is_bare(tx, item_id) and status.begin(tx, item_id, ItemStatus.PROCESSING)]
+            jobs.enqueue_all(tx, [JobSpec.index_documents(base_id, item_id) for item_id in ids], shard=base.shard)
+        begun += ids
+    return begun
+
+
+def _is_bare(tx: Tx, item_id: ItemId) -> bool:
+    item = items.find_wanted(tx, item_id)
+    return item is not None and item.error == INDEX_LOST
 
 
 def require_sources(rt: Runtime, roots: Sequence[Item]) -> None:

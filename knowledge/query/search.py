@@ -6,10 +6,12 @@ material is replaced as a whole, so what the index holds is always an item's las
 
 import unicodedata
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from knowledge.catalog import bases, items, tree
 from knowledge.errors import DimensionMismatch, EmptyQuery, InvalidInput
+from knowledge.ingestion import mending
 from knowledge.model.documents import EmbedderSpec, Vector
 from knowledge.model.ids import BaseId, ItemId
 from knowledge.model.results import ScoreKind, SearchAnswer, SearchHit
@@ -47,16 +49,18 @@ def _search(rt: Runtime, base_id: BaseId, query: str, limit: int | None) -> Sear
         base = bases.require_runnable(tx, base_id)
     if not terms(query):
         raise EmptyQuery
-    hits = _visible_hits(rt, base, query, limit or base.document_count or DEFAULT_HITS)
+    vector = _vector(rt, base, query)
+    wanted = limit or base.document_count or DEFAULT_HITS
+    hits = mending.read(rt, base, partial(_visible_hits, rt, base, query, vector, wanted))
     with rt.db.read() as tx:
         pending, stale = tree.unfinished_leaves(tx, base_id)
     return SearchAnswer(hits, base.mode, pending, stale)
 
 
-def _visible_hits(rt: Runtime, base: Base, query: str, wanted: int) -> list[SearchHit]:
+def _visible_hits(
+    rt: Runtime, base: Base, query: str, vector: Vector | None, wanted: int, index: IndexStore
+) -> list[SearchHit]:
     """The best `wanted` hits of visible items; looks deeper while those on top belong to items that are being deleted."""
-    index = rt.index(base)
-    vector = _vector(rt, base, query)
     count = min(wanted * OVERFETCH, max(MAX_CANDIDATES, wanted))
     while True:
         candidates = _candidates(index, query, vector, count)
