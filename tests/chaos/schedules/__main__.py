@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tests.chaos.schedules.play import Result, Theatre
 
 PER_BLOW: Final = 20  #: of so many schedules, one at least strikes in each phase
+LONG_SECONDS: Final = 10.0  #: a schedule that takes longer tells where they went
 SETTINGS: Final = {"KNOWLEDGE_SETTLE_SECONDS": "2", "KNOWLEDGE_LOCK_SECONDS": "2"}
 
 
@@ -68,8 +69,10 @@ def play_all(seed: int, numbers: Iterable[int], *, is_own: bool) -> Iterator["Re
                 yield result
                 if result.failure:
                     again = f"python -m tests.chaos.schedules --seed {seed} --only {result.number}"
-                    print(f"{result.failure}\nagain: {again}", flush=True)
+                    print(f"{result.story}\n{result.failure}\nagain: {again}", flush=True)
                     break
+                if result.seconds > LONG_SECONDS:
+                    print(f"{result.story}", flush=True)
 
 
 @contextmanager

@@ -36,10 +36,10 @@ from tests.chaos.sound import Row, insist
 from tests.chaos.world import BUNDLED, manifest, word
 from tests.fleet import DIMENSIONS, Fleet
 
-ANSWER_SECONDS: Final = 5.0  #: how long a command is waited for
+ANSWER_SECONDS: Final = 3.5  #: how long a command is waited for
 FOLDERS: Final = ("shelf", "shelf/inner", "shelf/inner/deep", "case")
 MAX_BASES: Final = 4
-MAX_ROOTS: Final = 14  #: of a base, so that a schedule stays short
+MAX_ROOTS: Final = 14  #: of a base, so that a schedule stays short; those that an ambush brings come in any case, see `_room`
 MARK: Final = "entry"  #: a word of every paragraph, and of no query
 _SEPARATOR: Final = "\\n\\n"
 _CHUNK_SIZES: Final = (24, 32, 40)
@@ -97,6 +97,10 @@ class People:
                 pass
 
     # bases -------------------------------------------------------------------------------------------------------------------
+
+    def create_bases(self, count: int) -> None:
+        for number in range(count):
+            self.create_base(number)
 
     def create_base(self, number: int) -> None:
         """Of three numbers in a row the second makes a base that searches by words alone."""
@@ -184,8 +188,8 @@ class People:
         self._add(pick, strategy, [DirectoryInput(path=self.source / FOLDERS[0 if number % 3 else 1].split("/")[0])])
 
     def _add_with_a_key(self, pick: int, key: int, number: int, how: int) -> None:
-        base = self._base(pick)
-        if base is None or self._is_full(base):
+        base = self._room(pick)
+        if base is None:
             return
         name = f"key {key % 2}"
         request = (base["id"], name)
@@ -310,10 +314,14 @@ class People:
             rows = list(ask("SELECT id FROM knowledge_item WHERE base_id = ? ORDER BY created_at, id", base["id"]))
         return [rows[number % len(rows)]["id"] for number in numbers] if rows else []
 
-    def _is_full(self, base: Row) -> bool:
+    def _room(self, pick: int) -> Row | None:
+        """The base, unless it holds much already; the first one, which is what an ambush names, always has room."""
+        base = self._base(pick)
+        if base is None or pick == 0:
+            return base
         with self._diary.view() as ask:
             rows = list(ask("SELECT 1 FROM knowledge_item WHERE base_id = ? AND group_id IS NULL", base["id"]))
-        return len(rows) >= MAX_ROOTS
+        return base if len(rows) < MAX_ROOTS else None
 
     def _gone(self, base: Row) -> set[str]:
         """Items of this base whose deletion is committed by now."""
@@ -322,8 +330,8 @@ class People:
             return {row["id"] for row in ask(told, base["id"])}
 
     def _add(self, pick: int, strategy: int, inputs: Sequence[ItemInput]) -> None:
-        base = self._base(pick)
-        if base is None or self._is_full(base):
+        base = self._room(pick)
+        if base is None:
             return
         how = tuple(Strategy)[strategy % 3]
         receipt = self._ask(lambda: self.client.add_items(base["id"], inputs, strategy=how))

@@ -4,7 +4,7 @@ Numbers in a step are picks: the play takes them modulo whatever there is to pic
 """
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -136,6 +136,18 @@ _OPERATIONS: Final = {
 _AT_ONCE: Final = (Blow.CHILD, Blow.CHILD, Blow.CHILD, Blow.WORKER, Blow.DOUBLED, Blow.LOST, Blow.FULL, Blow.SHUT)
 #: processes need seconds to come back
 _HEAVY: Final = (Blow.ALL, Blow.ALL, Blow.BROKER, Blow.WIPED, Blow.AWAY, Blow.WORKER)
+_SECONDS_FOR_BLOWS: Final = 6.0
+#: what a blow costs until all work again, where that is much
+_SECONDS: Final = {
+    Blow.WORKER: 1.5,
+    Blow.CONTROL: 2.0,
+    Blow.COMMANDS: 3.5,
+    Blow.BROKER: 3.0,
+    Blow.WIPED: 3.0,
+    Blow.AWAY: 4.0,
+    Blow.ALL: 4.0,
+    Blow.FROZEN: 4.0,
+}
 _ANYWHERE: Final = (
     Blow.CHILD, Blow.CHILD, Blow.WORKER, Blow.CONTROL, Blow.COMMANDS, Blow.BEAT, Blow.LOST, Blow.DOUBLED, Blow.FULL,
     Blow.SHUT, Blow.EMBEDDER, Blow.EMBEDDER,
@@ -157,7 +169,20 @@ def draw(seed: int, number: int) -> list[Step]:
     if dice.random() < 0.4:
         steps.append(_ambush(dice, dice.choice(PHASES), _HEAVY))
         steps += [_operations(dice) for _ in range(dice.randint(0, 2))]
-    return [first, *steps]
+    return [first, *_affordable(steps)]
+
+
+def _affordable(steps: list[Step]) -> list[Step]:
+    """A schedule is to end within ten seconds: blows that it has no time for become the death of one process."""
+    found, left = list(steps), _SECONDS_FOR_BLOWS
+    costly = [(_SECONDS[step.blow], place) for place, step in enumerate(steps) if getattr(step, "blow", None) in _SECONDS]
+    for seconds, place in sorted(costly, reverse=True):
+        step = found[place]
+        if seconds <= left:
+            left -= seconds
+        elif isinstance(step, Strike | Ambush) and step.blow is not Blow.COMMANDS:
+            found[place] = replace(step, blow=Blow.CHILD)
+    return found
 
 
 def _put(dice: random.Random, steps: list[Step], step: Step) -> None:

@@ -1,11 +1,14 @@
 """One schedule, from its first step to the proof that everything came right."""
 
+import math
 import os
 import re
 import time
 import traceback
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from knowledge import topology
@@ -37,13 +40,23 @@ class Result:
     seed: int
     number: int
     operations: int = 0
-    seconds: float = 0.0
+    acts: list[tuple[str, float]] = field(default_factory=list)  #: what was done, and in how many seconds; infinity: it failed
     blows: Counter[tuple[Phase, Blow]] = field(default_factory=Counter)
     missed: int = 0
     refusals: Counter[str] = field(default_factory=Counter)
     ended: Counter[str] = field(default_factory=Counter)  #: how many items ended how
     texts: int = 0  #: that the embedder was sent
     failure: str | None = None
+
+    @property
+    def seconds(self) -> float:
+        return sum(seconds for _, seconds in self.acts if seconds < math.inf)
+
+    @property
+    def story(self) -> str:
+        return "\n".join(
+            f"  {'FAILED ' if math.isinf(seconds) else f'{seconds:5.2f} s'}  {what}" for what, seconds in self.acts
+        )
 
     def __str__(self) -> str:
         refused = ", ".join(f"{count} {code}" for code, count in sorted(self.refusals.items()))
@@ -77,34 +90,35 @@ class Theatre:
         result = Result(seed, number)
         self.fleet.renew()
         self.diary.begin()
-        began = time.monotonic()
         steps = draw(seed, number)
-        done = 0
+        result.operations = sum(map(operations, steps))
         with People(self.fleet, self.diary, seed, number) as people:
             blows = Blows(self.fleet, self.disk, self.diary, people, pace=PACES[number % len(PACES)])
             try:
-                for kind in range(1 + number % 3):
-                    people.create_base(kind)
-                for done, step in enumerate(steps):
-                    self._take(step, people, blows)
-                    self._look()
-                    if done % MEND_AFTER == MEND_AFTER - 1:
-                        blows.mend()
-                done = len(steps)
-                blows.end()
-                self._come_to_rest(people)
-                self._insist(people, blows, result)
-                result.seconds = time.monotonic() - began
+                for what, act in self._acts(number, steps, people, blows, result):
+                    began = time.monotonic()
+                    result.acts.append((what, math.inf))
+                    act()
+                    result.acts[-1] = (what, time.monotonic() - began)
                 self._clear(people)
             except Exception as error:  # whatever it is, the report must show the schedule
-                result.failure = self._told(steps, done, error)
-                result.seconds = result.seconds or time.monotonic() - began
-            result.operations = sum(
-                1 + len(step.meanwhile) if isinstance(step, Ambush) else isinstance(step, Do) for step in steps
-            )
+                result.failure = self._told(error)
             result.blows, result.missed = blows.counts, blows.missed
             result.refusals = Counter(people.refusals)
         return result
+
+    def _acts(
+        self, number: int, steps: list[Step], people: People, blows: Blows, result: Result
+    ) -> Iterator[tuple[str, Callable[[], None]]]:
+        yield "bases are made", lambda: people.create_bases(1 + number % 3)
+        for place, step in enumerate(steps):
+            yield str(step), partial(self._take, step, people, blows)
+            if place % MEND_AFTER == MEND_AFTER - 1:
+                yield "disk and broker work", blows.mend
+        yield "nothing fails any more", blows.end
+        yield "it comes to rest", lambda: self._come_to_rest(people)
+        yield "it is looked at", lambda: self._insist(people, blows, result)
+        yield "work goes on", lambda: self._work_goes_on(people)
 
     def _take(self, step: Step, people: People, blows: Blows) -> None:
         match step:
@@ -116,6 +130,7 @@ class Theatre:
                 blows.strike(step)
             case Ambush():
                 blows.ambush(step)
+        self._look()
 
     def _look(self) -> View:
         with self.diary.view() as ask:
@@ -183,7 +198,6 @@ class Theatre:
         result.texts = len(self.fleet.embedder.sent())
         insist_on_promises(self.fleet, people, story, unpaid_late=blows.unpaid_late)
         self._no_lock_is_held(people)
-        self._work_goes_on(people)
 
     def _no_lock_is_held(self, people: People) -> None:
         for base in people.bases():
@@ -213,8 +227,7 @@ class Theatre:
 
     # the report of a failure -------------------------------------------------------------------------------------------------
 
-    def _told(self, steps: list[Step], done: int, error: Exception) -> str:
+    def _told(self, error: Exception) -> str:
         what = str(error) if isinstance(error, Broken) else "".join(traceback.format_exception(error))
-        lines = [f"{'>' if place == done else ' '} {place:>2} {step}" for place, step in enumerate(steps)]
         logs = [f"--- end of the log of {name}\n{self.fleet.tail(name)}" for name in _LOGS]
-        return "\n".join((f"BROKEN: {what}", "the schedule:", *lines, *logs))
+        return "\n".join((f"BROKEN: {what}", *logs))
