@@ -43,6 +43,19 @@ class Home:
         left = {path.name for path in folders.iterdir() if path.is_dir()} if folders.is_dir() else set()
         insist(left <= set(bases), "nothing is left of a deleted base", folders=left - set(bases))
 
+    def insist_on_sound_databases(self) -> None:
+        """No page, index or reference of the catalogue or of an index is damaged."""
+        for check in ("integrity_check", "foreign_key_check"):
+            found = [tuple(row.values()) for row in self.ask(f"PRAGMA {check}")]
+            insist(found in ([], [("ok",)]), "the catalogue is sound", check=check, found=found)
+        for path in (self.data / "bases").glob("*/.knowledge/index.sqlite"):
+            connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+            try:
+                found = connection.execute("PRAGMA integrity_check").fetchall()
+            finally:
+                connection.close()
+            insist(found == [("ok",)], "an index is sound", path=path, found=found)
+
     def _files_are_those_of_rows(self, base_id: str, rows: list[Row]) -> None:
         folder = self.data / "bases" / base_id
         raw = folder / "raw"

@@ -201,6 +201,7 @@ class Blows:
             case Blow.FROZEN:
                 if pid is not None and (worker := self._worker_of(pid)):
                     self._frozen[pid] = worker
+                    self.unpaid_late += BATCH_TEXTS  # an answer that came meanwhile is too late
                     os.kill(pid, signal.SIGSTOP)
             case Blow.ALL:
                 everything = (*WORKERS, "beat", "broker")

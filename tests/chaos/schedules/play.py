@@ -192,7 +192,9 @@ class Theatre:
 
     def _insist(self, people: People, blows: Blows, result: Result) -> None:
         with self.diary.view() as ask:
-            Home(self.fleet.settings.data_dir, ask, people.search).insist_on_peace()
+            home = Home(self.fleet.settings.data_dir, ask, people.search)
+            home.insist_on_peace()
+            home.insist_on_sound_databases()
         story = self.diary.read()
         result.ended = Counter(entries[-1].error or entries[-1].status for entries in story.items.values())
         result.texts = len(self.fleet.embedder.sent())
