@@ -8,7 +8,7 @@ from typing import Final
 from knowledge import clock
 from knowledge.catalog import bases, jobs, status, tree
 from knowledge.db.columns import utc_now
-from knowledge.errors import IndexFault
+from knowledge.errors import IndexCorrupt
 from knowledge.ingestion.purge import purge
 from knowledge.ingestion.run import PutBack, Run
 from knowledge.model.ids import BaseId, ItemId
@@ -68,7 +68,7 @@ def run(rt: Runtime, run: Run) -> None:
         with rt.db.read() as tx:
             base = bases.get(tx, job.base_id, include_deleting=True)
         if base.status is BaseStatus.COMPLETED:
-            with suppress(IndexFault):  # nothing depends on it; whoever uses the index next mends it
+            with suppress(IndexCorrupt):  # nothing depends on it; whoever uses the index next mends it
                 rt.index(base).reclaim()
     with rt.db.write() as tx:
         jobs.finish(tx, job)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from functools import partial
 
 from knowledge.catalog import bases, items, jobs, spend, status
-from knowledge.errors import DimensionMismatch, IndexFault, IndexMismatch, NoTextExtracted
+from knowledge.errors import IndexCorrupt, NoTextExtracted
 from knowledge.ingestion import mending
 from knowledge.ingestion.run import PutBack, Run
 from knowledge.model.documents import Chunking, EmbeddingUse, Material, ReadResult, Vector
@@ -122,9 +122,7 @@ def _replace(material: Material, index: IndexStore) -> None:
 def _known(rt: Runtime, base: Base, hashes: Collection[str]) -> frozenset[str]:
     try:
         return rt.index(base).known_hashes(hashes)
-    except (IndexMismatch, DimensionMismatch):
-        raise
-    except IndexFault as fault:
+    except IndexCorrupt as fault:
         mending.mend(rt, base.id, fault)
     return rt.index(base).known_hashes(hashes)
 

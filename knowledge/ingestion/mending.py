@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from knowledge.catalog import bases, status
-from knowledge.errors import BaseBusy, DimensionMismatch, IndexFault, IndexMismatch
+from knowledge.errors import BaseBusy, IndexCorrupt
 from knowledge.model.ids import BaseId
 from knowledge.model.views import Base
 from knowledge.pipeline.vectorstore.port import IndexStore
@@ -21,7 +21,6 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-_ANOTHER = (IndexMismatch, DimensionMismatch)  #: a whole index in the wrong place, or of another width, is not thrown away
 _READER_WAITS_SECONDS = 1.0
 
 
@@ -29,9 +28,7 @@ def write(rt: Runtime, base: Base, work: Callable[[IndexStore], T]) -> T:
     """Do this to the index; if that is damaged, to the blank one in its place. The base lock must be held."""
     try:
         return work(rt.index(base))
-    except _ANOTHER:
-        raise
-    except IndexFault as fault:
+    except IndexCorrupt as fault:
         renew(rt, base.id, fault)
     return work(rt.index(base))
 
@@ -40,14 +37,12 @@ def read(rt: Runtime, base: Base, work: Callable[[IndexStore], T]) -> T:
     """Ask the index; needs no lock.
 
     Raises:
-        IndexFault: it is damaged; what it held is told as lost by now, unless somebody else holds the base. The next one who
+        IndexCorrupt: it is damaged; what it held is told as lost by now, unless somebody else holds the base. The next one who
             asks gets an answer from what there is then.
     """
     try:
         return work(rt.index(base))
-    except _ANOTHER:
-        raise
-    except IndexFault as fault:
+    except IndexCorrupt as fault:
         try:
             lost = mend(rt, base.id, fault, wait_seconds=_READER_WAITS_SECONDS)
         except BaseBusy:
@@ -57,13 +52,13 @@ def read(rt: Runtime, base: Base, work: Callable[[IndexStore], T]) -> T:
     return work(rt.index(base))
 
 
-def mend(rt: Runtime, base_id: BaseId, fault: IndexFault, *, wait_seconds: float | None = None) -> int:
+def mend(rt: Runtime, base_id: BaseId, fault: IndexCorrupt, *, wait_seconds: float | None = None) -> int:
     """`renew` for somebody who does not hold the base lock."""
     with rt.locks.base(base_id, wait_seconds=wait_seconds):
         return renew(rt, base_id, fault)
 
 
-def renew(rt: Runtime, base_id: BaseId, fault: IndexFault) -> int:
+def renew(rt: Runtime, base_id: BaseId, fault: IndexCorrupt) -> int:
     """Put a blank index in the place of one that is not sound. The base lock must be held.
 
     Returns:

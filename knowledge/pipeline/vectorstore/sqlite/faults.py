@@ -21,6 +21,7 @@ FAULTS: Final[Mapping[type[apsw.Error], tuple[type[KnowledgeError], str | None]]
     apsw.CorruptError: (IndexCorrupt, None),
     apsw.NotADBError: (IndexCorrupt, None),
     apsw.FormatError: (IndexCorrupt, None),
+    apsw.SQLError: (IndexCorrupt, None),  # a table or column is not there: what we ask never changes, so the file did
     apsw.IOError: (StorageFailed, None),
     apsw.CantOpenError: (StorageFailed, None),
     apsw.ReadOnlyError: (StorageFailed, None),

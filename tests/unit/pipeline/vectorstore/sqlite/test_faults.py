@@ -42,7 +42,6 @@ OURS_TO_AVOID = {  # mistakes in our own calls: a plain `IndexFault` with the na
     apsw.NoMemError,
     apsw.NotFoundError,
     apsw.RangeError,
-    apsw.SQLError,
     apsw.ThreadingViolationError,
     apsw.TooBigError,
     apsw.VFSFileClosedError,
