@@ -9,6 +9,7 @@ from typing import Any
 from knowledge import KnowledgeClient
 from knowledge.errors import KnowledgeError
 from knowledge.model import wire
+from knowledge.service import KnowledgeService
 from tasks import commands
 from tests.house import House
 
@@ -22,6 +23,7 @@ class Near(KnowledgeClient):
         super().__init__("redis://127.0.0.1:1/0")
         self.house = house
         house.rt = replace(house.rt, options=replace(house.rt.options, import_roots=tuple(root.resolve() for root in roots)))
+        house.service = KnowledgeService(house.rt)
 
     def _ask(self, operation: str, given: dict[str, Any], deadline: float) -> dict[str, Any]:
         arguments = json.loads(json.dumps(given))

@@ -92,7 +92,7 @@ def test_061_jobs_stop_then_vectors_files_rows_go(house, base, write):
     def note(what):
         return lambda *_, **__: order.append((what, house.exists(item), house.job_of(item).type is JobType.DELETE_SUBTREE))
 
-    with hooked(house, indexes={"exists": note("vectors")}, files={"remove": note("files")}):
+    with hooked(house, indexes={"open": note("vectors")}, files={"remove": note("files")}):
         house.deliver(house.sender.waiting.popleft())
 
         assert [] == order
@@ -164,7 +164,7 @@ def test_065_bytes_that_cannot_be_removed_keep_their_rows(house, root):
 def test_066_a_failed_purge_is_deleting_never_failed(house, root):
     """However often it fails; the job says that it is stuck."""
     house.service.delete_items(root.base_id, [root.id])
-    with hooked(house, indexes={"exists": raising(IndexFault("damaged"))}):
+    with hooked(house, indexes={"open": raising(IndexFault("damaged"))}):
         for _ in range(9):
             house.hasten()
             house.rt.dispatch.publish_all_due()
