@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         RestoreReceipt,
         SearchAnswer,
         SearchHit,
+        SearchNotice,
         StatusCounts,
     )
     from knowledge.model.status import ItemStatus, ItemType
@@ -53,6 +54,7 @@ __all__ = [
     "RestoreReceipt",
     "SearchAnswer",
     "SearchHit",
+    "SearchNotice",
     "StatusCounts",
     "Strategy",
 ]
@@ -79,6 +81,7 @@ _MODULES: Final = {  # by their public names
         "RestoreReceipt",
         "SearchAnswer",
         "SearchHit",
+        "SearchNotice",
         "StatusCounts",
     ),
     "model.status": ("ItemStatus", "ItemType"),

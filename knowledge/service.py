@@ -196,7 +196,9 @@ class KnowledgeService:
 
         Raises:
             EmptyQuery: nothing in the query can be searched for.
-            BaseFailed, BaseNotFound, EmbeddingFault (hybrid bases), IndexFault.
+            BaseFailed, BaseNotFound, ModelNotFound, IndexFault.
+            EmbedderRefused, EmbedderBadAnswer: of hybrid bases. An embedder that cannot be reached now, or asks to wait, is no
+                error: the answer is by words, and its `notices` say why.
         """
         return search.search(self.rt, base_id, query, limit=limit)
 

@@ -109,6 +109,12 @@ def unfinished_leaves(tx: Tx, base_id: BaseId) -> tuple[int, int]:
     return row[0] - row[1], row[1]
 
 
+def has_lost_index(tx: Tx, base_id: BaseId) -> bool:
+    """Whether a leaf has not been indexed again since the index of its base was lost."""
+    lost = (ITEM.c.base_id == base_id) & (ITEM.c.status == ItemStatus.FAILED) & (ITEM.c.error == INDEX_LOST)
+    return bool(tx.scalar(select(exists().where(lost))))
+
+
 def any_deleting(tx: Tx, base_id: BaseId, roots: Sequence[ItemId]) -> bool:
     below = select(subtree(base_id, roots).c.id)
     return bool(tx.scalar(select(exists().where(ITEM.c.id.in_(below), ITEM.c.status == ItemStatus.DELETING))))
