@@ -93,22 +93,22 @@ def test_row_that_comes_back_is_found():
         promises._nothing_deleted_comes_back(story(item("a", "deleting"), item("a", "completed")))
 
 
-def judge(sent, *runs, answered=None, stored=None, allowed=0):
+def judge(sent, *runs, answered=None, stored=None, unpaid_late=0):
     """The bill over one text that was sent at these seconds, while these runs of one item were under way."""
     bill = {"text": {"sent": sent, "answered": sent if answered is None else answered}, "question": {"sent": [1.0] * 9}}
     people = SimpleNamespace(queries={"question"}, holders={"text": {"source of a"}})
     made = promises._Bill(people, story(item("a", "processing")), bill, {} if stored is None else {"text": stored})
     made._runs["source of a"] += [Span(str(number), 0, *run) for number, run in enumerate(runs)]
-    made.insist(allowed=allowed)
+    made.insist(unpaid_late=unpaid_late)
 
 
 def test_text_sent_outside_of_every_run_is_found():
     """A run of an item that holds the text must be under way."""
-    judge([5.0], (4.0, 6.0, "completed"))
+    judge([5.0], (4.0, 6.0, "completed"), stored=5.1)
     judge([6.5], (4.0, 6.0, "cancelled"))  # its process was lost, and what it had sent was read late
 
     with pytest.raises(Broken, match="by the run of an item"):
-        judge([6.5], (4.0, 6.0, "completed"))
+        judge([6.5], (4.0, 6.0, "completed"), stored=6.6)
 
 
 def test_text_sent_again_although_it_was_stored_is_found():
@@ -119,10 +119,12 @@ def test_text_sent_again_although_it_was_stored_is_found():
         judge([5.0, 7.0], (4.0, 6.0), (6.5, 8.0), stored=5.1)
 
 
-def test_text_bought_twice_without_a_death_is_found():
-    """Each killed process excuses one batch, and nothing else does, but a request that was not answered."""
-    judge([5.0, 7.0], (4.0, 6.0), (6.5, 8.0), allowed=1)
-    judge([5.0, 7.0], (4.0, 6.0), (6.5, 8.0), answered=[7.0])
+def test_answer_that_was_not_kept_is_found():
+    """A run that was lost excuses one batch, an answer that came too late itself, and nothing else does."""
+    judge([5.0, 7.0], (4.0, 6.0, "cancelled"), (6.5, 8.0, "completed"), stored=7.1)
+    judge([5.0, 7.0], (4.0, 6.0), (6.5, 8.0), stored=7.1, answered=[7.0])
+    judge([5.0, 7.0], (4.0, 6.0), (6.5, 8.0), stored=7.1, unpaid_late=1)
 
-    with pytest.raises(Broken, match="bought twice"):
-        judge([5.0, 7.0], (4.0, 6.0), (6.5, 8.0))
+    for told in ({"stored": 7.1}, {"unpaid_late": 1}):
+        with pytest.raises(Broken, match="is stored, unless"):
+            judge([5.0, 7.0], (4.0, 6.0, "completed"), (6.5, 8.0, "completed"), **told)

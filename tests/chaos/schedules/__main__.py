@@ -131,7 +131,8 @@ def summary(results: "list[Result]") -> str:
     ended = sum((result.ended for result in results), Counter[str]())
     lines += [f"  {count:>5}  items ended {how}" for how, count in sorted(ended.items())]
     lines.append(f"  {sum(result.texts for result in results):>5}  texts sent to the embedder")
-    lines.append(f"  {sum(result.missed for result in results):>5}  ambushes that nobody came into")
+    missed = sum((result.missed for result in results), Counter[str]())
+    lines += [f"  {count:>5}  ambushes in {phase} that nobody came into" for phase, count in sorted(missed.items())]
     slowest = max(results, key=lambda result: result.seconds)
     lines.append(f"slowest: {slowest.seconds:.1f} s ({slowest.seed}:{slowest.number})")
     lines.append(f"failed: {', '.join(str(result.number) for result in results if result.failure) or 'none'}")

@@ -23,6 +23,8 @@ INDEX_WORKERS: Final = ("index", "index2")
 WORKERS: Final = (*INDEX_WORKERS, "control", "commands")
 EMBEDDER_SECONDS: Final = 2.0  #: how long a job waits for an answer of the embedder
 AMBUSH_SECONDS: Final = 4.0  #: how long somebody is waited for who comes by
+TRIALS: Final = 3  #: of an ambush, until somebody comes
+_HARMLESS: Final = frozenset({Blow.BEAT, Blow.BROKER, Blow.WIPED, Blow.AWAY, Blow.LOST, Blow.DOUBLED, Blow.EMBEDDER})
 _POLL_SECONDS: Final = 0.01
 _LONGEST_PAUSE_MS: Final = 300  #: between an operation and a blow that waits for nobody
 _LATE: Final = "run no longer owns its job"
@@ -57,7 +59,8 @@ class Blows:
         self._pace = {"behaviour": "delay", "seconds": pace}
         fleet.embedder.behave(self._pace)
         self.counts: Counter[tuple[Phase, Blow]] = Counter()
-        self.missed = 0  #: ambushes that nobody came into
+        self.missed: list[Phase] = []  #: of ambushes that nobody came into
+        self.is_whole = True  #: no process was killed and no disk has failed
         self.unpaid_late = 0  #: texts whose answer came when nobody waited any more
         self._frozen: dict[int, str] = {}  #: pool processes that stand still, and their workers
         self._asking: list[Future[None]] = []
@@ -79,16 +82,19 @@ class Blows:
         if ambush.phase is Phase.ADD:
             return self._ambush_caller(ambush)
         gate = Gate(self._fleet.gates, ambush.moment)
-        if ambush.moment is Moment.EMBEDDING:
-            self._fleet.embedder.behave({"behaviour": "gate", "contains": MARK, "skip": ambush.skip}, self._pace)
-        else:
-            gate.arm(skip=ambush.skip)
-        self._people.do(ambush.trigger)
-        pid, since = self._wait(ambush, gate), time.monotonic()
+        if ambush.phase is Phase.DELETE:
+            self._people.ripen(self._is_worked)
+        pid = None
+        for _ in range(TRIALS):
+            self._arm(ambush, gate)
+            self._people.do(ambush.trigger)
+            if (pid := self._wait(ambush, gate)) is not None:
+                break
+        since = time.monotonic()
         phase = self._phase(pid, ambush.moment)
         for step in ambush.meanwhile if pid else ():
             self._people.do(step)
-        self.missed += pid is None
+        self.missed += [ambush.phase] if pid is None else []
         self._fall(ambush.blow, ambush.pick, phase, pid)
         if ambush.moment is Moment.EMBEDDING:
             if time.monotonic() - since > EMBEDDER_SECONDS / 2:
@@ -96,6 +102,12 @@ class Blows:
                 self._people.has_bad_embedder = True
             self._fleet.embedder.release()
         return gate.open()
+
+    def _arm(self, ambush: Ambush, gate: Gate) -> None:
+        if ambush.moment is Moment.EMBEDDING:
+            self._fleet.embedder.behave({"behaviour": "gate", "contains": MARK, "skip": ambush.skip}, self._pace)
+        else:
+            gate.arm(skip=ambush.skip)
 
     def _ambush_caller(self, ambush: Ambush) -> None:
         """The same for the process that does what a client has asked for; the client waits, so it has a thread of its own."""
@@ -106,7 +118,7 @@ class Blows:
         while not gate.holder() and not self._asking[-1].done() and time.monotonic() < until:
             time.sleep(_POLL_SECONDS)
         is_held = bool(gate.holder())
-        self.missed += not is_held
+        self.missed += [] if is_held else [Phase.ADD]
         self._fall(ambush.blow, ambush.pick, Phase.ADD if is_held else Phase.ELSE, None)
         gate.open()
 
@@ -183,6 +195,7 @@ class Blows:
 
     def _fall(self, blow: Blow, pick: int, phase: Phase, pid: int | None) -> None:
         self.counts[phase, blow] += 1
+        self.is_whole &= blow in _HARMLESS
         match blow:
             case Blow.CHILD:
                 self._kill_child(pick, pid)

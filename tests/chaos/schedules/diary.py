@@ -34,6 +34,10 @@ _TRIGGERS: Final = {
         "AFTER DELETE ON knowledge_item",
         "'item', OLD.id, OLD.base_id, 'gone', NULL, OLD.source, OLD.group_id",
     ),
+    "path_gone": (
+        "AFTER DELETE ON knowledge_item WHEN OLD.relative_path IS NOT NULL",
+        "'path', OLD.id, OLD.base_id, 'gone', NULL, OLD.relative_path, NULL",
+    ),
     "job_new": ("AFTER INSERT ON knowledge_job", _JOB.format(status="NEW.status")),
     "job_changed": (
         f"AFTER UPDATE OF status, run_token ON knowledge_job WHEN {_RUN_CHANGED}",
@@ -51,12 +55,12 @@ _TRIGGERS: Final = {
 class Entry:
     number: int
     at: float  #: seconds since the epoch
-    kind: str  #: `item`, `job`, or `link`: a job names an item
+    kind: str  #: `item`, `job`, `link`: a job names an item, or `path`: an item that is gone had it
     id: str
     base_id: str
     status: str  #: as in the row; `gone` for a row that was removed, `stopping` for a run that was asked to stop
     error: str | None  #: of an item; the idempotency key of a job
-    note: str  #: an item's source, a job's type, a link's item
+    note: str  #: an item's source, a job's type, a link's item, a path
     above: str | None  #: an item's directory, a job's parent
 
 
@@ -111,9 +115,12 @@ class Story:
         self.items: dict[str, list[Entry]] = defaultdict(list)
         self.jobs: dict[str, list[Entry]] = defaultdict(list)
         self.named: dict[str, list[str]] = defaultdict(list)  #: job → the items it names
+        self.removed: dict[tuple[str, str], float] = {}  #: base and path → when the last item there went
         for entry in entries:
             if entry.kind == "link":
                 self.named[entry.id].append(entry.note)
+            elif entry.kind == "path":
+                self.removed[entry.base_id, entry.note] = entry.at
             else:
                 (self.items if entry.kind == "item" else self.jobs)[entry.id].append(entry)
 

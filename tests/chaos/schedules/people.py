@@ -3,6 +3,7 @@
 import math
 import shutil
 import threading
+import time
 import zipfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -37,6 +38,7 @@ from tests.chaos.world import BUNDLED, manifest, word
 from tests.fleet import DIMENSIONS, Fleet
 
 ANSWER_SECONDS: Final = 3.5  #: how long a command is waited for
+RIPEN_SECONDS: Final = 2.0
 FOLDERS: Final = ("shelf", "shelf/inner", "shelf/inner/deep", "case")
 MAX_BASES: Final = 4
 MAX_ROOTS: Final = 14  #: of a base, so that a schedule stays short; those that an ambush brings come in any case, see `_room`
@@ -293,6 +295,13 @@ class People:
         self._notes += 1
         return self._note(2, f"fresh note {self._notes} of {self._name}")
 
+    def ripen(self, is_worked: Callable[[], bool]) -> None:
+        """Have something in the first base that is indexed, so that it can be deleted; no longer than it is worth."""
+        self._add_notes(0, 0, 2)
+        until = time.monotonic() + RIPEN_SECONDS
+        while is_worked() and time.monotonic() < until:
+            time.sleep(0.02)
+
     # helpers -----------------------------------------------------------------------------------------------------------------
 
     def bases(self) -> list[Row]:
@@ -378,7 +387,7 @@ class People:
     def _text(self, number: int, holder: str) -> str:
         """Paragraphs that no other text has, and some that others have as well."""
         paragraphs = []
-        for _ in range(2 + number % 5):
+        for _ in range(2 + number % 9):
             with self._writing:
                 self._words += 1
                 first = word(self._words)

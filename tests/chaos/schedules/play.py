@@ -18,7 +18,7 @@ from tests.chaos.schedules.diary import Diary
 from tests.chaos.schedules.disk import Disk
 from tests.chaos.schedules.people import People
 from tests.chaos.schedules.plan import Ambush, Blow, Do, Phase, Step, Strike, Together, draw
-from tests.chaos.schedules.promises import insist_on_promises
+from tests.chaos.schedules.promises import insist_on_no_remains, insist_on_promises
 from tests.chaos.sound import Broken, View, insist
 from tests.fleet import Fleet
 from tests.waiting import eventually
@@ -42,7 +42,7 @@ class Result:
     operations: int = 0
     acts: list[tuple[str, float]] = field(default_factory=list)  #: what was done, and in how many seconds; infinity: it failed
     blows: Counter[tuple[Phase, Blow]] = field(default_factory=Counter)
-    missed: int = 0
+    missed: Counter[str] = field(default_factory=Counter)  #: ambushes that nobody came into, by phase
     refusals: Counter[str] = field(default_factory=Counter)
     ended: Counter[str] = field(default_factory=Counter)  #: how many items ended how
     texts: int = 0  #: that the embedder was sent
@@ -103,7 +103,7 @@ class Theatre:
                 self._clear(people)
             except Exception as error:  # whatever it is, the report must show the schedule
                 result.failure = self._told(error)
-            result.blows, result.missed = blows.counts, blows.missed
+            result.blows, result.missed = blows.counts, Counter(blows.missed)
             result.refusals = Counter(people.refusals)
         return result
 
@@ -116,7 +116,7 @@ class Theatre:
             if place % MEND_AFTER == MEND_AFTER - 1:
                 yield "disk and broker work", blows.mend
         yield "nothing fails any more", blows.end
-        yield "it comes to rest", lambda: self._come_to_rest(people)
+        yield "it comes to rest", lambda: self._come_to_rest(people, blows)
         yield "it is looked at", lambda: self._insist(people, blows, result)
         yield "work goes on", lambda: self._work_goes_on(people)
 
@@ -140,7 +140,7 @@ class Theatre:
 
     # rest --------------------------------------------------------------------------------------------------------------------
 
-    def _come_to_rest(self, people: People) -> None:
+    def _come_to_rest(self, people: People, blows: Blows) -> None:
         """The fleet settles by itself; only what waits for a later time is hurried."""
         self.fleet.make_whole()
         until = time.monotonic() + SETTLE_SECONDS
@@ -148,6 +148,9 @@ class Theatre:
             insist(time.monotonic() < until, "it comes to rest", left=self._left())
             people.hurry()
             time.sleep(_POLL_SECONDS)
+        story = self.diary.read()
+        with self.diary.view() as ask:
+            insist_on_no_remains(self.fleet.settings.data_dir, ask, story, is_whole=blows.is_whole)
         self._tidy()
 
     def _is_at_rest(self) -> bool:

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from sqlalchemy import select
@@ -10,7 +11,7 @@ from knowledge.catalog.embeddings import VECTOR
 from knowledge.db.engine import Database
 from tests.chaos.schedules.diary import Entry, Span, Story
 from tests.chaos.schedules.people import Asked, People
-from tests.chaos.sound import insist
+from tests.chaos.sound import Ask, insist
 from tests.fleet import BATCH_TEXTS, Fleet
 
 CLOCK_SECONDS: Final = 0.01  #: rows keep milliseconds
@@ -31,7 +32,7 @@ def insist_on_promises(fleet: Fleet, people: People, story: Story, *, unpaid_lat
     _keys_admit_one_job(story)
     _runs_were_asked_for(people.asked, story)
     bill: Mapping[str, Mapping[str, list[float]]] = fleet.embedder.stats()["texts"]
-    _Bill(people, story, bill, _stored_at(fleet)).insist(allowed=fleet.killed * BATCH_TEXTS + unpaid_late)
+    _Bill(people, story, bill, _stored_at(fleet)).insist(unpaid_late=unpaid_late)
 
 
 def _nothing_accepted_is_lost(people: People, story: Story) -> None:
@@ -42,6 +43,28 @@ def _nothing_accepted_is_lost(people: People, story: Story) -> None:
         last = entries[-1]
         if last.status == "gone" and last.base_id in kept:
             insist(any(one.status == "deleting" for one in entries), "only a delete removes a row", item=item_id)
+
+
+def insist_on_no_remains(data: Path, ask: Ask, story: Story, *, is_whole: bool) -> None:
+    """Before anything is tidied: no file of a deleted item is left, and none that has no item unless a process was lost.
+
+    Args:
+        is_whole: nothing was killed, and no disk failed.
+    """
+    named = {(row["base_id"], row["relative_path"]) for row in ask("SELECT base_id, relative_path FROM knowledge_item")}
+    bases = {row["id"] for row in ask("SELECT id FROM knowledge_base")}
+    for base_id in bases:
+        folder = data / "bases" / base_id
+        staged = list((folder / "staging").glob("*"))
+        insist(not (is_whole and staged), "staged bytes are left by lost processes only", files=staged)
+        for path in (folder / "raw").rglob("*"):
+            relative = str(path.relative_to(folder / "raw"))
+            if path.is_dir() or (base_id, relative) in named:
+                continue
+            insist(not is_whole, "files without an item are left by lost processes only", base=base_id, path=relative)
+            removed_at = story.removed.get((base_id, relative))
+            is_later = removed_at is None or path.stat().st_ctime > removed_at
+            insist(is_later, "no file of a deleted item is left", base=base_id, path=relative)
 
 
 def _nothing_deleted_comes_back(story: Story) -> None:
@@ -124,24 +147,39 @@ class _Bill:
                     if story.items[item_id]:
                         self._runs[story.items[item_id][0].note] += story.runs(job_id)
 
-    def insist(self, *, allowed: int) -> None:
-        overlaps = twice = 0
+    def insist(self, *, unpaid_late: int) -> None:
+        """Each answer that came is stored, and no other is paid for, but for the one that a lost run was waiting for."""
+        lost: list[tuple[str, int, set[Span]]] = []
         for key, times in self._bill.items():
             insist(key in self._people.holders, "only texts of items are sent", text=key)
             runs = [run for holder in self._people.holders[key] for run in self._runs[holder]]
+            senders: set[Span] = set()
             for sent in times["sent"]:
-                self._sent_by_a_run(key, sent, runs)
-            twice += max(0, len(times["answered"]) - 1)
-            overlaps += _overlapping(runs, times["answered"])
+                senders |= self._sent_by_a_run(key, sent, runs)
+            wasted = len(times["answered"]) - (key in self._stored) - _overlapping(senders)
+            if wasted > 0:
+                lost.append((key, wasted, {run for run in senders if run.outcome == "cancelled"}))
+        self._are_of_lost_runs(lost, unpaid_late)
+
+    def _are_of_lost_runs(self, lost: list[tuple[str, int, set[Span]]], unpaid_late: int) -> None:
+        """One batch for each run: what it was waiting for, or about to store, when it was lost."""
+        room: dict[Span, int] = defaultdict(lambda: BATCH_TEXTS)
+        excess = []
+        for key, wasted, runs in sorted(lost, key=lambda one: len(one[2])):
+            for _ in range(wasted):
+                run = max(runs, key=lambda run: room[run], default=None)
+                if run is not None and room[run] > 0:
+                    room[run] -= 1
+                else:
+                    excess.append((key, runs))
         insist(
-            twice <= allowed + overlaps,
-            "texts are bought twice only where a process died before it had stored the answer",
-            bought_again=twice,
-            allowed=allowed,
-            overlaps=overlaps,
+            len(excess) <= unpaid_late,
+            "an answer that came is stored, unless its process died before it could be, and nothing is bought again",
+            texts=excess,
+            unpaid_late=unpaid_late,
         )
 
-    def _sent_by_a_run(self, key: str, sent: float, runs: list[Span]) -> None:
+    def _sent_by_a_run(self, key: str, sent: float, runs: list[Span]) -> set[Span]:
         under_way = [run for run in runs if run.began - CLOCK_SECONDS <= sent <= _last_word(run)]
         facts: dict[str, Any] = {"text": key, "sent": sent, "holders": self._people.holders[key], "runs": runs}
         insist(under_way, "nothing is sent but by the run of an item that has this text", **facts)
@@ -149,6 +187,8 @@ class _Bill:
         if stored is not None and sent > stored + CLOCK_SECONDS:
             blind = [run for run in under_way if run.began <= stored]  # it had asked the cache before the vector was there
             insist(blind, "no text whose vector had been stored is sent again", stored=stored, **facts)
+            return set(blind)
+        return set(under_way)
 
 
 def _last_word(run: Span) -> float:
@@ -156,14 +196,12 @@ def _last_word(run: Span) -> float:
     return run.ended + (LATE_SECONDS if run.outcome == "cancelled" else CLOCK_SECONDS)
 
 
-def _overlapping(runs: list[Span], answered: list[float]) -> int:
-    """How many of these answers may have gone to runs that were under way side by side."""
-    if len(answered) < 2:
-        return 0
-    around = [run for run in runs if run.began <= max(answered) and _last_word(run) >= min(answered)]
+def _overlapping(runs: set[Span]) -> int:
+    """How many of these were under way side by side with an earlier one: neither could see what the other would buy."""
+    ordered = sorted(runs, key=lambda run: run.first)
     return sum(
-        any(other.job_id != run.job_id and other.began < run.ended and run.began < other.ended for other in around[:place])
-        for place, run in enumerate(around)
+        any(other.job_id != run.job_id and run.began < other.ended for other in ordered[:place])
+        for place, run in enumerate(ordered)
     )
 
 
