@@ -1,5 +1,7 @@
 """Search shows what is visible, says what it cannot contain yet, and refuses with typed errors."""
 
+from dataclasses import replace
+
 import pytest
 
 from knowledge.catalog.rows import ITEM
@@ -7,6 +9,7 @@ from knowledge.errors import BaseNotFound, EmbedderBadAnswer, EmbedderRefused, E
 from knowledge.model.documents import EmbedderSpec
 from knowledge.model.results import ScoreKind
 from knowledge.model.status import ItemStatus
+from knowledge.pipeline.indexing.registry import Embedders
 from tests.fakes.embedder_server import FakeEmbedderServer
 from tests.house import DIMENSIONS
 
@@ -193,13 +196,12 @@ def test_while_the_embedder_is_away_words_are_searched(remote, trouble):
 
 def test_an_embedder_that_is_not_there_at_all(remote):
     """Nobody listens at its address."""
-    house, base, server = remote
-    server.close()
+    house, base, _ = remote
+    nowhere = replace(house.rt.embedders.spec("m"), endpoint="http://127.0.0.1:1")
+    object.__setattr__(house.rt, "embedders", Embedders([nowhere]))
+    answer = house.service.search(base.id, "lighthouse")
 
-    assert ("lexical", ["embedder_unavailable"]) == (
-        (answer := house.service.search(base.id, "lighthouse")).mode,
-        answer.notices,
-    )
+    assert ("lexical", ["embedder_unavailable"], 1) == (answer.mode, answer.notices, len(answer.hits))
 
 
 @pytest.mark.parametrize(
