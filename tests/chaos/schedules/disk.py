@@ -22,16 +22,24 @@ _DETACH: Final = 2  #: MNT_DETACH
 
 def own_mounts() -> bool:
     """Give this process, and those that it starts, a view of mounts that ends with them. Only before any thread is started."""
+    probe = os.fork()  # what fails half way cannot be taken back
+    if probe == 0:
+        with suppress(OSError):
+            os._exit(0 if _enter() else 1)
+        os._exit(1)
+    return os.waitpid(probe, 0)[1] == 0 and _enter()
+
+
+def _enter() -> bool:
     libc = ctypes.CDLL(None, use_errno=True)
     user, group = os.getuid(), os.getgid()
-    if libc.unshare(_NEW_MOUNTS) == 0:
-        return libc.mount(b"none", b"/", None, _PRIVATE_ALL, None) == 0
-    if libc.unshare(_NEW_MOUNTS | _NEW_USERS) != 0:
-        return False
-    Path("/proc/self/setgroups").write_text("deny")
-    Path("/proc/self/uid_map").write_text(f"0 {user} 1")
-    Path("/proc/self/gid_map").write_text(f"0 {group} 1")
-    return libc.mount(b"none", b"/", None, _PRIVATE_ALL, None) == 0
+    if libc.unshare(_NEW_MOUNTS) != 0:
+        if libc.unshare(_NEW_MOUNTS | _NEW_USERS) != 0:
+            return False
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"0 {user} 1")
+        Path("/proc/self/gid_map").write_text(f"0 {group} 1")
+    return bool(libc.mount(b"none", b"/", None, _PRIVATE_ALL, None) == 0)
 
 
 class Disk:

@@ -173,14 +173,16 @@ def draw(seed: int, number: int) -> list[Step]:
 
 
 def _affordable(steps: list[Step]) -> list[Step]:
-    """A schedule is to end within ten seconds: blows that it has no time for become the death of one process."""
+    """A schedule is to end within ten seconds: blows that it has no time for become the death of one pool process."""
     found, left = list(steps), _SECONDS_FOR_BLOWS
     costly = [(_SECONDS[step.blow], place) for place, step in enumerate(steps) if getattr(step, "blow", None) in _SECONDS]
     for seconds, place in sorted(costly, reverse=True):
         step = found[place]
         if seconds <= left:
             left -= seconds
-        elif isinstance(step, Strike | Ambush) and step.blow is not Blow.COMMANDS:
+        elif isinstance(step, Ambush) and step.phase is Phase.ADD:
+            found[place] = step.trigger
+        elif isinstance(step, Strike | Ambush):
             found[place] = replace(step, blow=Blow.CHILD)
     return found
 
