@@ -82,12 +82,9 @@ class Home:
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
             materials = dict(connection.execute("SELECT item_id, text FROM material JOIN content ON content.id = content_id"))
-            counts = {
-                table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
-                for table in ("body", "vector", "content")
-            }
-            (used_bodies,) = connection.execute("SELECT count(DISTINCT body_id) FROM unit").fetchone()
-            (used_contents,) = connection.execute("SELECT count(DISTINCT content_id) FROM material").fetchone()
+            counts = {table: _number(connection, f"SELECT count(*) FROM {table}") for table in ("body", "vector", "content")}
+            used_bodies = _number(connection, "SELECT count(DISTINCT body_id) FROM unit")
+            used_contents = _number(connection, "SELECT count(DISTINCT content_id) FROM material")
         finally:
             connection.close()
         insist(set(materials) <= set(leaves), "the index holds nothing of deleted items", gone=set(materials) - set(leaves))
@@ -132,3 +129,8 @@ class Home:
             stale = found.keys() - {other["id"] for other in rows if other["status"] == "failed"}
             insist(stale == same, "a search finds exactly the items with this text", word=unique, found=found, wanted=same)
             insist(max(found.values()) == 1, "a text is found once for each item", found=found)
+
+
+def _number(connection: apsw.Connection, question: str) -> int:
+    ((found,),) = connection.execute(question)
+    return int(found)

@@ -47,6 +47,10 @@ _TRIGGERS: Final = {
         f"AFTER UPDATE OF cancel_requested_at ON knowledge_job WHEN {_STOPPING}",
         _JOB.format(status="'stopping'"),
     ),
+    "spend": (
+        "AFTER INSERT ON knowledge_spend WHEN NEW.job_id IS NOT NULL",
+        "'spend', NEW.job_id, NEW.base_id, '', NULL, '', NULL",
+    ),
     "link": ("AFTER INSERT ON knowledge_job_item", "'link', NEW.job_id, '', '', NULL, NEW.item_id, NULL"),
 }
 
@@ -55,7 +59,8 @@ _TRIGGERS: Final = {
 class Entry:
     number: int
     at: float  #: seconds since the epoch
-    kind: str  #: `item`, `job`, `link`: a job names an item, or `path`: an item that is gone had it
+    kind: str  #: `item`, `job`, `link`: a job names an item, `path`: an item that is gone had it,
+    #: or `spend`: a job has stored an answer that it paid for
     id: str
     base_id: str
     status: str  #: as in the row; `gone` for a row that was removed, `stopping` for a run that was asked to stop
@@ -116,9 +121,12 @@ class Story:
         self.jobs: dict[str, list[Entry]] = defaultdict(list)
         self.named: dict[str, list[str]] = defaultdict(list)  #: job → the items it names
         self.removed: dict[tuple[str, str], float] = {}  #: base and path → when the last item there went
+        self.spent: dict[str, list[float]] = defaultdict(list)  #: job → when its answers had been stored
         for entry in entries:
             if entry.kind == "link":
                 self.named[entry.id].append(entry.note)
+            elif entry.kind == "spend":
+                self.spent[entry.id].append(entry.at)
             elif entry.kind == "path":
                 self.removed[entry.base_id, entry.note] = entry.at
             else:

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -251,7 +252,7 @@ class People:
                 ask("SELECT id FROM knowledge_job WHERE status = 'pending' AND scheduled_at > 1000 * unixepoch('subsec') + 300")
             )
         for job in later:
-            self._ask(lambda job=job: self.client.requeue_job(job["id"]))
+            self._ask(partial(self.client.requeue_job, job["id"]))
 
     # looks -------------------------------------------------------------------------------------------------------------------
 
@@ -279,8 +280,9 @@ class People:
     def _why(self, pick: int, number: int) -> None:
         base = self._base(pick)
         if base and (ids := self._picked(base, [number])):
-            for look in (self.client.why, self.client.preview, lambda item_id: self.client.chunks(base["id"], item_id)):
-                self._ask(lambda look=look: look(ids[0]))
+            self._ask(lambda: self.client.why(ids[0]))
+            self._ask(lambda: self.client.preview(ids[0]))
+            self._ask(lambda: self.client.chunks(base["id"], ids[0]))
 
     # work at the end ---------------------------------------------------------------------------------------------------------
 

@@ -175,7 +175,8 @@ def draw(seed: int, number: int) -> list[Step]:
 def _affordable(steps: list[Step]) -> list[Step]:
     """A schedule is to end within ten seconds: blows that it has no time for become the death of one pool process."""
     found, left = list(steps), _SECONDS_FOR_BLOWS
-    costly = [(_SECONDS[step.blow], place) for place, step in enumerate(steps) if getattr(step, "blow", None) in _SECONDS]
+    struck = [(step, place) for place, step in enumerate(steps) if isinstance(step, Strike | Ambush)]
+    costly = [(_SECONDS[step.blow], place) for step, place in struck if step.blow in _SECONDS]
     for seconds, place in sorted(costly, reverse=True):
         step = found[place]
         if seconds <= left:

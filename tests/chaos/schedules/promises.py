@@ -184,11 +184,21 @@ class _Bill:
         facts: dict[str, Any] = {"text": key, "sent": sent, "holders": self._people.holders[key], "runs": runs}
         insist(under_way, "nothing is sent but by the run of an item that has this text", **facts)
         stored = self._stored.get(key)
-        if stored is not None and sent > stored + CLOCK_SECONDS:
-            blind = [run for run in under_way if run.began <= stored]  # it had asked the cache before the vector was there
-            insist(blind, "no text whose vector had been stored is sent again", stored=stored, **facts)
+        if stored is not None and sent > (seen := self._seen(stored, runs)) + CLOCK_SECONDS:
+            blind = [run for run in under_way if run.began <= seen]  # it may have asked the cache before the vector was there
+            insist(blind, "no text whose vector had been stored is sent again", stored=stored, seen=seen, **facts)
             return set(blind)
         return set(under_way)
+
+    def _seen(self, stored: float, runs: list[Span]) -> float:
+        """From when on everybody could see a vector: its time was taken before the commit, what it cost is noted after it."""
+        found = []
+        for run in runs:
+            if run.began <= stored <= run.ended:  # it may be the one that has stored it
+                found.append(
+                    min((at for at in self._story.spent[run.job_id] if at >= stored - CLOCK_SECONDS), default=run.ended)
+                )
+        return max(found, default=stored)
 
 
 def _last_word(run: Span) -> float:
@@ -198,7 +208,7 @@ def _last_word(run: Span) -> float:
 
 def _overlapping(runs: set[Span]) -> int:
     """How many of these were under way side by side with an earlier one: neither could see what the other would buy."""
-    ordered = sorted(runs, key=lambda run: run.first)
+    ordered = sorted(runs, key=lambda run: run.began)
     return sum(
         any(other.job_id != run.job_id and run.began < other.ended for other in ordered[:place])
         for place, run in enumerate(ordered)
