@@ -107,8 +107,9 @@ def test_text_sent_outside_of_every_run_is_found():
     judge([5.0], (4.0, 6.0, "completed"), stored=5.1)
     judge([6.5], (4.0, 6.0, "cancelled"))  # its process was lost, and what it had sent was read late
 
-    with pytest.raises(Broken, match="by the run of an item"):
-        judge([6.5], (4.0, 6.0, "completed"), stored=6.6)
+    for run in ((4.0, 6.0, "completed"), (4.0, 8.0, "cancelled", 5.0)):  # the second was asked to stop long before
+        with pytest.raises(Broken, match="by the run of an item"):
+            judge([6.5], run, stored=6.6)
 
 
 def test_text_sent_again_although_it_was_stored_is_found():

@@ -3,6 +3,7 @@
 No process can forget to tell, and none is asked: the rows are the product's own, and so are the transactions.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -78,6 +79,7 @@ class Span:
     began: float
     ended: float  #: when its row left `running`; infinity while it has not
     outcome: str = "running"  #: status of the row then
+    stopped: float = math.inf  #: when it was asked to stop, by a cancel or a delete
 
 
 class Diary:
@@ -133,15 +135,17 @@ class Story:
                 (self.items if entry.kind == "item" else self.jobs)[entry.id].append(entry)
 
     def runs(self, job_id: str) -> list[Span]:
-        found, begun = [], None
+        found: list[Span] = []
+        begun, stopped = None, math.inf
         for entry in self.jobs[job_id]:
             if entry.status == "stopping":
+                stopped = entry.at
                 continue
             if begun is not None:
-                found.append(Span(job_id, begun.number, begun.at, entry.at, entry.status))
+                found.append(Span(job_id, begun.number, begun.at, entry.at, entry.status, stopped))
             begun = entry if entry.status == "running" else None
         if begun is not None:
-            found.append(Span(job_id, begun.number, begun.at, float("inf")))
+            found.append(Span(job_id, begun.number, begun.at, math.inf, stopped=stopped))
         return found
 
     def line(self, item_id: str) -> list[str]:

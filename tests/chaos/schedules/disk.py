@@ -1,4 +1,4 @@
-"""The disk of the bases, and what can be wrong with it: it is full, or a folder may not be written to.
+"""The disk of the bases, and what can be wrong with it: it is full, or a folder may not be written to or looked into.
 
 The faults are the kernel's own. For a full disk the bases get a file system of their own, a small one in memory, mounted where
 nobody but this run and its children sees it; that needs the right to mount. Where it is missing, a full disk is struck as a
@@ -69,12 +69,13 @@ class Disk:
                         pass
 
     def shut(self, base_id: str, pick: int) -> None:
-        """One of a base's folders, with the files in it, may be looked at and not changed."""
+        """One of a base's folders, with the files in it, may not be written to; every third time not even be looked into."""
         folder = self._bases / base_id / _PLACES[pick % len(_PLACES)]
+        right = 0 if pick // len(_PLACES) % 3 == 0 else 0o500
         if folder.is_dir():
             for path in (*folder.iterdir(), folder):
                 with suppress(FileNotFoundError):
-                    path.chmod(0o500 if path.is_dir() else 0o400)
+                    path.chmod(right if path.is_dir() else right & 0o400)
             self._shut.append(folder)
 
     def mend(self) -> None:

@@ -40,7 +40,7 @@ class Blow(StrEnum):
     LOST = "every waiting message lost"
     DOUBLED = "messages doubled"
     FULL = "the bases' disk full"
-    SHUT = "a folder of a base not writable"
+    SHUT = "a folder of a base shut"
     EMBEDDER = "the embedder fails"
 
 

@@ -82,6 +82,7 @@ def _reasons_fit(people: People, story: Story) -> None:
         for one in entries:
             error = one.error or ""
             insist(error != "internal_error", "no job fails for a fault of ours", item=item_id)
+            insist(error != "index_lost", "no blow damages an index", item=item_id)
             insist(people.has_bad_disk or error not in _STORAGE, "a disk that works fails nothing", item=item_id, error=error)
             fits = people.has_bad_embedder or not error.startswith("embed")
             insist(fits, "an embedder that works fails nothing", item=item_id, error=error)
@@ -202,8 +203,12 @@ class _Bill:
 
 
 def _last_word(run: Span) -> float:
-    """Until when something may arrive that this run has sent: it waits for each answer, unless it is lost."""
-    return run.ended + (LATE_SECONDS if run.outcome == "cancelled" else CLOCK_SECONDS)
+    """Until when something may arrive that this run has sent: it waits for each answer, unless it is lost, and looks whether
+    it was asked to stop before it sends.
+    """
+    if run.outcome == "cancelled" or run.stopped < run.ended:
+        return min(run.ended, run.stopped) + LATE_SECONDS
+    return run.ended + CLOCK_SECONDS
 
 
 def _overlapping(runs: set[Span]) -> int:
