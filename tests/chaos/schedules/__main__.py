@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -36,6 +37,7 @@ def main() -> int:
     parser.add_argument("--only", type=int)
     asked = parser.parse_args()
     began = time.monotonic()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what has been started and made goes with us
     is_own = own_mounts()  # first of all: not every system lets a process do it that has threads
     numbers = range(asked.schedules) if asked.only is None else [asked.only]
     with out_of_reach():

@@ -26,7 +26,7 @@ from tests.waiting import eventually
 WINDOW: Final = 5  #: jobs of a base in flight, as the product sets it
 PACES: Final = (0.0, 0.1, 0.0, 0.25)  #: seconds of an answer of the embedder, by the number of the schedule
 SETTLE_SECONDS: Final = 40.0  #: after this it is said that it never comes to rest
-MEND_AFTER: Final = 2  #: steps until a disk or an embedder works again
+MEND_AFTER: Final = 3  #: steps until a disk or an embedder works again
 AGE_SECONDS: Final = 7200.0  #: what lies around is made to look so old, so that tidying dares to remove it
 _POLL_SECONDS: Final = 0.05
 _TIDIED: Final = re.compile(r"Task knowledge\.tidy\[.*succeeded")
