@@ -50,7 +50,6 @@ def make(settings: Settings) -> Celery:
     app.knowledge_check = wiring.check
     app.knowledge_park_pending = ParkPending(settings.park_pending_on_start)
     app.knowledge_drain_seconds = settings.drain_seconds
-    app.knowledge_import_roots = [root.resolve() for root in settings.import_roots]
     app.knowledge_waiting_places = settings.commands_concurrency - max(1, settings.commands_concurrency // 4)
     return app
 

@@ -76,6 +76,7 @@ def runtime(settings: Settings, app: Celery, *, pooled: bool = True) -> Runtime:
             base_concurrency=settings.base_concurrency,
             conversion_seconds=settings.conversion_seconds,
             conversion_poll_seconds=settings.conversion_poll_seconds,
+            import_roots=tuple(root.resolve() for root in settings.import_roots),
         ),
         web=web(settings),
         processors=Processors.installed({"ocr": ocr_options(settings, budget), "docling": docling_options(settings)}),

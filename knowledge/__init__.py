@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         RestoreReceipt,
         SearchAnswer,
         SearchHit,
+        SearchNotice,
         StatusCounts,
     )
     from knowledge.model.status import ItemStatus, ItemType
@@ -55,6 +56,7 @@ __all__ = [
     "RestoreReceipt",
     "SearchAnswer",
     "SearchHit",
+    "SearchNotice",
     "SitemapInput",
     "StatusCounts",
     "Strategy",
@@ -85,6 +87,7 @@ _MODULES: Final = {  # by their public names
         "RestoreReceipt",
         "SearchAnswer",
         "SearchHit",
+        "SearchNotice",
         "StatusCounts",
     ),
     "model.status": ("ItemStatus", "ItemType"),

@@ -6,6 +6,7 @@ Each method is the service's method of the same name, run by the fleet; results 
 import json
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -173,7 +174,7 @@ class KnowledgeClient:
         strategy: Strategy = Strategy.RENAME,
         idempotency_key: str | None = None,
     ) -> AddReceipt:
-        """Paths are the fleet's, below its import roots."""
+        """Paths are the fleet's, below its import roots; a call takes up to a hundred inputs."""
         return self._call(
             "add_items",
             AddReceipt,
@@ -294,11 +295,11 @@ class KnowledgeClient:
             asked = time.monotonic()
             try:
                 job = self._job(job_id)  # before the counts: a reindex changes no status before its job has the sources
-                counts = self.status_counts(base_id, roots)
+                counts = self._counts(base_id, roots)
                 if on_progress is not None:
                     on_progress(counts)
                 if counts.is_settled and (job is None or job.status not in ACTIVE_JOB):
-                    return Waited(counts, self.failures(base_id, roots), time.monotonic() - began, job)
+                    return Waited(counts, self._failures(base_id, roots), time.monotonic() - began, job)
                 heard = time.monotonic()
             except Unavailable:
                 if time.monotonic() - heard >= self._timeout:
@@ -307,6 +308,18 @@ class KnowledgeClient:
             if timeout_seconds is not None and now - began >= timeout_seconds:
                 raise CommandTimeout("The work is not done yet; it goes on.", seconds=timeout_seconds)
             time.sleep(max(POLL_SECONDS, POLL_SHARE * (now - asked)))
+
+    def _counts(self, base_id: BaseId, roots: Sequence[ItemId]) -> StatusCounts:
+        """Over any number of roots: a restore, or what was interrupted, can have more than one call takes."""
+        parts = [self.status_counts(base_id, part) for part in _parts(roots)]
+        leaves, containers = Counter[ItemStatus](), Counter[ItemStatus]()
+        for part in parts:
+            leaves.update(part.leaves)
+            containers.update(part.containers)
+        return StatusCounts(leaves, containers)
+
+    def _failures(self, base_id: BaseId, roots: Sequence[ItemId]) -> Sequence[Item]:
+        return [item for part in _parts(roots) for item in self.failures(base_id, part)]
 
     def _job(self, job_id: JobId | None) -> Job | None:
         try:
@@ -363,6 +376,12 @@ class KnowledgeClient:
                 expires=seconds,
             )
         return str(sent.id)
+
+
+def _parts(roots: Sequence[ItemId]) -> Iterator[Sequence[ItemId]]:
+    """As many roots as one call takes; one empty part if there are none, since none means the whole base elsewhere."""
+    for start in range(0, max(1, len(roots)), wire.MAX_ENTRIES):
+        yield roots[start : start + wire.MAX_ENTRIES]
 
 
 def _subject(receipt: RECEIPTS) -> tuple[BaseId, list[ItemId]]:

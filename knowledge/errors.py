@@ -298,7 +298,7 @@ class IndexFault(KnowledgeError):
 
 
 class IndexCorrupt(IndexFault):
-    """The index file of this base is damaged."""
+    """The index of this base is damaged or gone; `item reindex --interrupted` makes it again."""
 
     code = "index_corrupt"
 

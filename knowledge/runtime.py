@@ -1,11 +1,13 @@
 """Runtime: the ports and values that every domain function gets as `rt`. Built by a composition root, frozen afterwards."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from knowledge.catalog.embeddings import EmbeddingCache
 from knowledge.db.engine import Database
 from knowledge.dispatch import Dispatch
 from knowledge.errors import DimensionMismatch
+from knowledge.files.reach import ANYWHERE, Reach
 from knowledge.files.store import RawFiles
 from knowledge.locks.port import Locks
 from knowledge.model.documents import EmbedderSpec
@@ -29,6 +31,7 @@ class Options:
     base_concurrency: int = 5  #: jobs of one base in flight
     conversion_seconds: float = 1800.0  #: how long the conversion of one item may take
     conversion_poll_seconds: float = 5.0  #: between two looks at a conversion
+    import_roots: tuple[Path, ...] = ()  #: real paths of the folders that clients may import from
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,11 @@ class Runtime:
     options: Options
     processors: Processors = field(default_factory=Processors)
     web: Web = field(default_factory=Web.plain)
+    reach: Reach = ANYWHERE  #: whose files the caller may have read
+
+    def confined(self) -> "Runtime":
+        """The same for a caller who need not be the owner of this host's files."""
+        return replace(self, reach=Reach(self.options.import_roots))
 
     def index(self, base: Base) -> IndexStore:
         return self.indexes.open(base.id, base.dimensions)

@@ -200,7 +200,7 @@ class KnowledgeService:
 
     def chunks(self, base_id: BaseId, item_id: ItemId) -> Sequence[Chunk]:
         """The search units of an item, in the order of its text."""
-        return list(chunks.list_chunks(self.rt, base_id, item_id))
+        return chunks.list_chunks(self.rt, base_id, item_id)
 
     def preview(self, item_id: ItemId, *, characters: int = 2_000) -> Preview:
         """The beginning of an item's text, as it is searched."""
@@ -221,7 +221,9 @@ class KnowledgeService:
 
         Raises:
             EmptyQuery: nothing in the query can be searched for.
-            BaseFailed, BaseNotFound, EmbeddingFault (hybrid bases), IndexFault.
+            BaseFailed, BaseNotFound, ModelNotFound, IndexFault.
+            EmbedderRefused, EmbedderBadAnswer: of hybrid bases. An embedder that cannot be reached now, or asks to wait, is no
+                error: the answer is by words, and its `notices` say why.
         """
         return search.search(self.rt, base_id, query, limit=limit)
 

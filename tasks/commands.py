@@ -1,7 +1,8 @@
 """knowledge.command: the thin client's requests, answered by the service of this process.
 
 Arguments are typed inputs and ids, never bytes. Paths must lie below `KNOWLEDGE_IMPORT_ROOTS`, because a client need not be the
-person whose files these are. Nothing that was said or answered appears in events, Flower or logs.
+person whose files these are; so must the sources of items that a client has acquired again. Nothing that was said or answered
+appears in events, Flower or logs.
 
 Commands run in the threads of a worker of their own. Some of them wait: for a base that another operation is changing, for a
 job to stop, for bytes to be copied. Only so many of these run at once that a question is always answered; see `waiting_place`.
@@ -19,9 +20,10 @@ from typing import Any, get_type_hints
 
 from celery import Task, current_app, shared_task
 
-from knowledge.errors import CommandTimeout, FleetBusy, InvalidInput, JsonValue, KnowledgeError, PathNotAllowed
+from knowledge.errors import CommandTimeout, FleetBusy, InvalidInput, JsonValue, KnowledgeError
 from knowledge.model import wire
 from knowledge.model.inputs import DirectoryInput, FileInput
+from knowledge.runtime import Runtime
 from knowledge.service import KnowledgeService
 from tasks import process
 
@@ -38,8 +40,7 @@ def command(self: Task, operation: str, arguments: dict[str, JsonValue]) -> dict
         if _is_over(self.request.expires):  # it waited here for a free thread; its sender has gone
             raise CommandTimeout(operation=operation)  # noqa: TRY301 - one place makes answers
         with waiting_place(operation):
-            service = KnowledgeService(process.runtime())
-            return {"ok": answer(service, operation, arguments, current_app.knowledge_import_roots)}
+            return {"ok": answer(process.runtime(), operation, arguments)}
     except KnowledgeError as error:
         return {"error": wire.dump_error(error)}
     except Exception as error:  # the client must get an answer; the traceback stays here
@@ -48,27 +49,29 @@ def command(self: Task, operation: str, arguments: dict[str, JsonValue]) -> dict
         return {"error": wire.dump_error(failed)}
 
 
-def answer(service: KnowledgeService, operation: str, arguments: dict[str, JsonValue], roots: list[Path]) -> JsonValue:
-    """Check, call, and dump the result.
+def answer(rt: Runtime, operation: str, arguments: dict[str, JsonValue]) -> JsonValue:
+    """Check, call, and dump the result. The call reads no file outside the import roots, neither now nor by its jobs.
 
     Raises:
-        InvalidInput: no such operation, its arguments do not fit, or its answer is too large. PathNotAllowed. Whatever the
-            method raises.
+        InvalidInput: no such operation, its arguments do not fit or are too many, or its answer is too large.
+        PathNotAllowed. Whatever the method raises.
     """
     if operation not in wire.OPERATIONS:
         raise InvalidInput(f"There is no operation {operation!r}.", operation=operation)
-    method = getattr(service, operation)
+    confined = rt.confined()
+    method = getattr(KnowledgeService(confined), operation)
     hints = get_type_hints(getattr(KnowledgeService, operation))
     result = hints.pop("return")
     if unknown := sorted(set(arguments) - set(hints)):
         raise InvalidInput(f"{operation} takes no {', '.join(unknown)}.", operation=operation)
+    _require_few(operation, arguments)
     values = {name: wire.load(value, hints[name]) for name, value in arguments.items()}
     try:
         inspect.signature(method).bind(**values)
     except TypeError as error:
         raise InvalidInput(f"{operation}: {error}.", operation=operation) from error
     for path in _paths(values):
-        require_allowed(path, roots)
+        confined.reach.require(path)
     told = wire.dump(method(**values), result)
     size = len(json.dumps(told))
     if size > wire.MAX_ANSWER_BYTES:
@@ -76,14 +79,16 @@ def answer(service: KnowledgeService, operation: str, arguments: dict[str, JsonV
     return told
 
 
-def require_allowed(path: Path, roots: list[Path]) -> None:
-    """Raises `PathNotAllowed` unless the path, its links followed, is absolute and lies below one of the roots."""
-    try:
-        real = path.resolve()
-    except (OSError, RuntimeError, ValueError):  # a loop of links, a NUL in the name
-        real = None
-    if real is None or not path.is_absolute() or not any(real.is_relative_to(root) for root in roots):
-        raise PathNotAllowed(path=str(path))
+def _require_few(operation: str, arguments: dict[str, JsonValue]) -> None:
+    """One command must not hold a base, or a thread, for as long as its sender likes."""
+    for name, value in arguments.items():
+        if isinstance(value, list) and len(value) > wire.MAX_ENTRIES:
+            raise InvalidInput(
+                f"{operation} takes at most {wire.MAX_ENTRIES} {name} a call, not {len(value)}; split them.",
+                field=name,
+                given=len(value),
+                most=wire.MAX_ENTRIES,
+            )
 
 
 @contextmanager

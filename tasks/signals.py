@@ -55,7 +55,11 @@ def _started(sender: Any, **_: Any) -> None:
 
 @signals.worker_shutting_down.connect
 def _drain(**_: Any) -> None:
-    """A planned stop: running jobs may finish within the drain time, then park at their next checkpoint."""
+    """A planned stop: running jobs may finish within the drain time, then park at their next checkpoint.
+
+    They are told again every second. The catalogue may be busy just now, and a job whose message is in the pipe of its process
+    begins a moment after the others were told: one that never heard of the stop would hold the worker for as long as it takes.
+    """
     until = utc_now() + timedelta(seconds=current_app.knowledge_drain_seconds)
     if _heartbeat is not None:  # else nothing runs yet
         _heartbeat.ask(lambda rt: _stamp(rt, until))

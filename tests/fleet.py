@@ -5,6 +5,7 @@ Every process dies with the test run, however that ends, and only processes that
 `Fleet.start` and `Fleet.stop` are for whoever owns the fleet; everything else is what a test asks or does.
 """
 
+import ctypes
 import os
 import re
 import secrets
@@ -13,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from enum import Enum
 from functools import cached_property
@@ -44,7 +45,7 @@ from tests.waiting import eventually
 
 ROOT: Final = Path(__file__).parents[1]
 PRODUCT: Final = "config.celery"  #: the Celery application that the Procfile names
-WORKERS: Final = ("index", "control")
+WORKERS: Final = ("index", "control")  #: a second index worker is called `index2`, and so on
 START_SECONDS: Final = 60.0
 TAIL_LINES: Final = 40
 
@@ -72,7 +73,7 @@ endpoint = "{endpoint}"
 model = "fake"
 dimensions = {dimensions}
 max_batch_texts = {batch}
-timeout_seconds = 300
+timeout_seconds = {timeout}
 billed = true
 """
 
@@ -98,11 +99,26 @@ class Fleet:
         root: an empty directory of the test run.
         application: the Celery application that the workers run instead of the product's own.
         settings: environment variables on top of `QUICK`.
+        workers: which workers run all the time.
+        embedder_seconds: how long a request for vectors may take.
+        bound_by_modes: file modes count for its processes also where they run as root.
     """
 
-    def __init__(self, root: Path, *, application: str = PRODUCT, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        *,
+        application: str = PRODUCT,
+        settings: Mapping[str, str] | None = None,
+        workers: Sequence[str] = WORKERS,
+        embedder_seconds: float = 300.0,
+        bound_by_modes: bool = False,
+    ) -> None:
         self.root = root
         self.application = application
+        self.workers = tuple(workers)
+        self._embedder_seconds = embedder_seconds
+        self._bound_by_modes = bound_by_modes
         self._settings = dict(settings or {})
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._forget()
@@ -126,13 +142,17 @@ class Fleet:
         self._spawn("embedder", [sys.executable, "-m", "tests.fakes.embedder_server", *options], dict(os.environ))
         self.embedder = RemoteEmbedderServer(port_file)
         models = self.root / "models.toml"
-        models.write_text(_MODELS.format(endpoint=self.embedder.endpoint, dimensions=DIMENSIONS, batch=BATCH_TEXTS))
+        models.write_text(
+            _MODELS.format(
+                endpoint=self.embedder.endpoint, dimensions=DIMENSIONS, batch=BATCH_TEXTS, timeout=self._embedder_seconds
+            )
+        )
         self.settings.run_dir.mkdir(parents=True, exist_ok=True)
         wiring.check(self.service.rt)
         self.start_broker()
-        for name in (*WORKERS, "beat"):
+        for name in (*self.workers, "beat"):
             self.launch(name)
-        for name in WORKERS:
+        for name in self.workers:
             self.wait_until_ready(name)
 
     def stop(self) -> None:
@@ -149,21 +169,21 @@ class Fleet:
         self.let_go()
         self.embedder.reset()
         self._forget()
-        self._make_whole()
+        self.make_whole()
 
-    def _make_whole(self) -> None:
+    def make_whole(self) -> None:
         """Start what does not run."""
-        for name in ("broker", *WORKERS, "beat"):
+        for name in ("broker", *self.workers, "beat"):
             if not self.lives(name):
                 self.start_broker() if name == "broker" else self.launch(name)
-        for name in WORKERS:
+        for name in self.workers:
             self.wait_until_ready(name)
 
     def let_go(self) -> None:
         """Open every gate, the embedder's included."""
         self.embedder.release()
         self.embedder.behave()
-        for gate in self.gates.glob("*"):
+        for gate in (*self.gates.glob("*"), *self.command_gates.glob("*")):
             gate.unlink(missing_ok=True)
 
     @cached_property
@@ -189,9 +209,12 @@ class Fleet:
     # processes ---------------------------------------------------------------------------------------------------------------
 
     def launch(self, name: str) -> None:
-        """Start `index`, `control`, `commands` or `beat`; does not wait."""
-        command = _LINES[{"index": "worker"}.get(name, name)].command.replace(PRODUCT, self.application)
-        self._spawn(name, ["/bin/sh", "-c", f"exec {command}"], environment(self.settings, self.environ))
+        """Start `index`, `control`, `commands`, `beat` or a further index worker; does not wait."""
+        kind = name.rstrip("0123456789")
+        line = _LINES[{"index": "worker"}.get(kind, kind)].command
+        command = line.replace(PRODUCT, self.application).replace(f"{kind}@", f"{name}@")
+        gates = {"FAULT_GATES": str(self.command_gates)} if kind == "commands" else {}
+        self._spawn(name, ["/bin/sh", "-c", f"exec {command}"], environment(self.settings, self.environ | gates))
 
     def start_broker(self) -> None:
         self._spawn("broker", [sys.executable, "-m", "config.broker"], self.environ)
@@ -218,11 +241,16 @@ class Fleet:
 
     def worker_of(self, pid: int) -> str:
         """Which worker a pool process belongs to."""
-        return next(name for name in WORKERS if self.lives(name) and pid in self.children(name))
+        return next(name for name in self.workers if self.lives(name) and pid in self.children(name))
 
     @property
     def gates(self) -> Path:
         return self.root / "gates"
+
+    @property
+    def command_gates(self) -> Path:
+        """Those of the worker for commands, which passes some of the moments of jobs as well."""
+        return self.root / "command-gates"
 
     def log(self, name: str) -> str:
         """All that a process has written so far, that of its predecessors included."""
@@ -230,7 +258,7 @@ class Fleet:
         return path.read_text(errors="replace") if path.exists() else ""
 
     def tail(self, name: str) -> str:
-        """The end of a log without the comings and goings of the beat tasks."""
+        """The end of a log without the comings and goings of beat and pool."""
         told = [line for line in self.log(name).splitlines() if not _BEATS.search(line)]
         return "\n".join(told[-TAIL_LINES:])
 
@@ -244,7 +272,7 @@ class Fleet:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=dies_with(os.getpid()),
+                preexec_fn=_before_exec(bound_by_modes=self._bound_by_modes),
             )
 
     def _kill(self, name: str) -> None:
@@ -268,7 +296,7 @@ class Fleet:
         match blow:
             case Blow.KILL_CHILD | Blow.CRASH_CHILD:
                 assert pid is not None
-                self.killed += worker == "index"
+                self.killed += worker.startswith("index")
                 os.kill(pid, signal.SIGKILL if blow is Blow.KILL_CHILD else signal.SIGSEGV)
             case Blow.KILL_WORKER:
                 self.kill_worker(worker)
@@ -295,15 +323,15 @@ class Fleet:
                 eventually(lambda: self._connections_lost("control") > before, "the control worker notices")
 
             case Blow.KILL_ALL:
-                for name in WORKERS:
+                for name in self.workers:
                     self.kill_worker(name)
                 for name in ("beat", "broker"):
                     self._kill(name)
-                self._make_whole()
+                self.make_whole()
 
     def kill_worker(self, name: str) -> None:
         """kill -9 of a worker with all its processes; it stays away."""
-        self.killed += len(self.children(name)) if name == "index" else 0
+        self.killed += len(self.children(name)) if name.startswith("index") else 0
         self._kill(name)
 
     def kill_broker(self) -> None:
@@ -498,8 +526,26 @@ class Fleet:
         return owner.pid
 
 
+def _before_exec(*, bound_by_modes: bool) -> Callable[[], None]:
+    """What a child does between fork and exec."""
+    bind = dies_with(os.getpid())
+    libc = ctypes.CDLL(None)
+
+    def do() -> None:
+        bind()
+        for capability in _BEYOND_MODES if bound_by_modes and os.geteuid() == 0 else ():
+            libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)  # what is exec'd cannot have it, root or not
+
+    return do
+
+
+_PR_CAPBSET_DROP: Final = 24
+_BEYOND_MODES: Final = (1, 2)  #: CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
 _SWEPT: Final = re.compile(r"Task knowledge\.recovery\[.*succeeded")
-_BEATS: Final = re.compile(r"Task knowledge\.(due-tick|recovery)\[.*(received|succeeded)|Sending due task")
+_BEATS: Final = re.compile(
+    r"Task knowledge\.(due-tick|recovery)\[.*(received|succeeded)|Sending due task|\.(due-tick|recovery) sent|beat: Waking up"
+    r"|TaskPool: Apply"
+)
 _LINES: Final[Mapping[str, Line]] = parse(ROOT / "Procfile")
 
 

@@ -4,18 +4,21 @@
     raw/<path>        the stored bytes of each file, note and page, under its `relative_path`
     vectors.npz       optional: `hashes` (n strings, SHA-256 of the unit's text) and `vectors` (float32, n × dimensions)
 
-Everything is indexed again here; the vectors spare the payment. A base whose embedder is not declared here becomes `failed`
-with `missing_embedding_model`, one whose vectors are unusable `failed` with `missing_vector_store`; restore leads out of both.
+Everything is indexed again here, from the bytes that came along; the vectors spare the payment. The sources that it names are
+looked at only when somebody has an item indexed again; what a client imports is confined to the import roots then (see
+`ingestion.origin`). A base whose embedder is not declared here becomes `failed` with `missing_embedding_model`, one whose
+vectors are unusable `failed` with `missing_vector_store`; restore leads out of both.
 """
 
 import io
 import logging
+import os
 import re
 import struct
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Final, Literal
 
@@ -29,6 +32,7 @@ from knowledge.db.columns import utc_now
 from knowledge.errors import BundleUnreadable, GroupNotFound, InvalidUrl, KnowledgeError, ModelNotFound, UnsafePath
 from knowledge.files.paths import folded, guard
 from knowledge.files.store import Staged
+from knowledge.ingestion import origin
 from knowledge.ingestion.incoming import BY_ADDRESS
 from knowledge.ingestion.placing import placing
 from knowledge.ingestion.purge import purge_remains
@@ -132,7 +136,7 @@ def import_base(rt: Runtime, bundle_path: Path) -> Base:
         BundleUnreadable: the file is no bundle, is damaged, unpacks to far too much, or names a path it must not.
         BaseNotFound: somebody deleted the new base meanwhile. StorageFull, StorageFailed, BaseBusy. Nothing is left.
     """
-    with _opened(bundle_path) as archive:
+    with _opened(rt, bundle_path) as archive:
         bundle = _manifest(archive)
         vectors = _vectors(archive)
         error = _verdict(rt, bundle, vectors)
@@ -199,7 +203,7 @@ def _fill(rt: Runtime, made: Base, bundle: Bundle, archive: zipfile.ZipFile, err
                 staged[item.relative_path] = _unpacked(rt, made, archive, item.relative_path)
         with rt.locks.base(made.id), placing(rt, made.id) as placed, rt.db.write(durable=True) as tx:
             bases.require_runnable(tx, made.id)
-            items.insert(tx, made.id, [_row(item, ids, error) for item in bundle.items])
+            items.insert(tx, made.id, [_row(rt, item, ids, error) for item in bundle.items])
             for item in bundle.items:
                 if item.group_id is None and item.relative_path is not None:
                     paths.reserve(tx, made.id, ids[item.id], item.relative_path, directory=item.type in CONTAINERS)
@@ -218,7 +222,7 @@ def _fill(rt: Runtime, made: Base, bundle: Bundle, archive: zipfile.ZipFile, err
         rt.files.discard(staged.values())
 
 
-def _row(item: BundleItem, ids: Mapping[str, ItemId], error: str | None) -> items.NewItem:
+def _row(rt: Runtime, item: BundleItem, ids: Mapping[str, ItemId], error: str | None) -> items.NewItem:
     kind = ItemType(item.type)
     return items.NewItem(
         ids[item.id],
@@ -227,7 +231,7 @@ def _row(item: BundleItem, ids: Mapping[str, ItemId], error: str | None) -> item
         ItemStatus.COMPLETED if error else ItemStatus.PROCESSING,
         group_id=ids[item.group_id] if item.group_id else None,
         relative_path=item.relative_path,
-        data=item.data,
+        data=origin.confined_data(item.data) if rt.reach.is_confined else item.data,
         expanded_at=utc_now() if kind in CONTAINERS else None,
     )
 
@@ -243,13 +247,17 @@ def _unpacked(rt: Runtime, made: Base, archive: zipfile.ZipFile, path: str) -> S
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
-    try:
-        archive = zipfile.ZipFile(path)
-        packed = path.stat().st_size
-    except _DAMAGE as error:
-        raise BundleUnreadable(f"This file cannot be read as a bundle: {error}", path=shown(str(path))) from error
-    with archive:
+def _opened(rt: Runtime, path: Path) -> Iterator[zipfile.ZipFile]:
+    with ExitStack() as opened:
+        try:
+            if rt.files.holds(path):
+                raise BundleUnreadable("This path belongs to Knowledge itself.", path=shown(str(path)))
+            descriptor = rt.reach.open(path, os.O_RDONLY | os.O_NONBLOCK, rt.files.holds)
+            stream = opened.enter_context(open(descriptor, "rb"))  # noqa: PTH123 - it is open already
+            archive = opened.enter_context(zipfile.ZipFile(stream))
+            packed = os.fstat(descriptor).st_size
+        except _DAMAGE as error:
+            raise BundleUnreadable(f"This file cannot be read as a bundle: {error}", path=shown(str(path))) from error
         if any(entry.compress_type not in _PACKED for entry in archive.infolist()):
             raise BundleUnreadable("The bundle is packed in an unusual way; only deflate will do.", path=shown(str(path)))
         if _is_bomb(archive, packed):

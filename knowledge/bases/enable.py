@@ -16,14 +16,14 @@ def enable_embedder(rt: Runtime, base_id: BaseId, embedder: str) -> Base:
 
     Raises, with nothing changed:
         BaseNotFound, BaseFailed, ModelNotFound. InvalidOperation: it has this embedder already. InvalidInput: it has another.
-        SourcesMissing, SourcesUnverifiable, ItemsUnfinished: as for a reindex of every root.
+        PathNotAllowed, SourcesMissing, SourcesUnverifiable, ItemsUnfinished: as for a reindex of every root.
     """
     with rt.db.read() as tx:
         base = bases.require_runnable(tx, base_id)
         roots = items.roots(tx, base_id)
     _require_none(base, embedder)
     rt.embedders.spec(embedder)
-    require_sources(roots)
+    require_sources(rt, roots)
     with rt.locks.base(base_id), rt.db.write(durable=True) as tx:
         base = bases.require_runnable(tx, base_id)
         _require_none(base, embedder)  # again: somebody may have been faster
@@ -31,7 +31,8 @@ def enable_embedder(rt: Runtime, base_id: BaseId, embedder: str) -> Base:
         require_settled(tx, base_id, ids)
         base = apply(rt, tx, base, BasePatch(embedder=embedder), backfill=True)
         if ids:
-            jobs.enqueue(tx, JobSpec.reindex_subtree(base_id, ids, backfill=True), shard=base.shard)
+            backfill = JobSpec.reindex_subtree(base_id, ids, backfill=True, confined=rt.reach.is_confined)
+            jobs.enqueue(tx, backfill, shard=base.shard)
     rt.dispatch.publish_due(base_id)
     return base
 

@@ -3,7 +3,6 @@
 import logging
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Final
 
 from knowledge.bases.create import create_base
 from knowledge.bases.delete import delete_base
@@ -15,19 +14,16 @@ from knowledge.ingestion.capture import CAPTURE, TITLE
 from knowledge.ingestion.convert import DIGEST
 from knowledge.ingestion.expansion import EXCLUDE, INCLUDE
 from knowledge.ingestion.incoming import Incoming
-from knowledge.ingestion.reindex import probe
+from knowledge.ingestion.reindex import probe, require_allowed
 from knowledge.model.ids import BaseId
 from knowledge.model.inputs import BaseInput
 from knowledge.model.results import RestoreReceipt
-from knowledge.model.status import ItemType
+from knowledge.model.status import CONTAINERS, ItemType
 from knowledge.model.views import Base, Item
-from knowledge.pipeline.sources.children import PATH_BYTES_KEY
 from knowledge.pipeline.sources.probe import Probe
 from knowledge.runtime import Runtime
 
 log = logging.getLogger(__name__)
-
-_KEPT: Final = frozenset({PATH_BYTES_KEY, INCLUDE, EXCLUDE})  #: of a container's data: what it is read again by
 
 
 def restore_base(rt: Runtime, base_id: BaseId, name: str, embedder: str | None) -> RestoreReceipt:
@@ -37,6 +33,7 @@ def restore_base(rt: Runtime, base_id: BaseId, name: str, embedder: str | None) 
 
     Raises:
         BaseNotFound, ModelNotFound. InvalidInput: the name is blank, or taken: nobody could tell the two apart.
+        PathNotAllowed: a directory that this caller may not have read; nothing has been made.
         InvalidOperation: the roots were refused; the new base is gone again, or is named.
     """
     with rt.db.read() as tx:
@@ -45,6 +42,7 @@ def restore_base(rt: Runtime, base_id: BaseId, name: str, embedder: str | None) 
         taken = bases.named(tx, name.strip())
     if taken:
         raise InvalidInput(f"There is a base named {name.strip()!r} already.", field="name", base_ids=taken)
+    require_allowed(rt, [root for root in roots if root.type in CONTAINERS])  # files come from their stored bytes
     settings = _settings(source, name, embedder)
     with ExitStack() as files:
         incoming = [one for root in roots if (one := _incoming(rt, root, files)) is not None]
@@ -80,15 +78,15 @@ def _incoming(rt: Runtime, root: Item, files: ExitStack) -> Incoming | None:
     """The root as an input of the new base; None if its source is gone."""
     match root.type:
         case ItemType.DIRECTORY | ItemType.ARCHIVE:
-            data = {key: kept for key, kept in root.data.items() if key in _KEPT}
-            is_gone = probe(root) is Probe.MISSING
+            data = origin.kept(root) | {key: kept for key, kept in root.data.items() if key in (INCLUDE, EXCLUDE)}
+            is_gone = probe(rt, root) is Probe.MISSING
             return None if is_gone else Incoming(root.type, root.source, root.stored_name, data=data)
         case ItemType.FILE if root.relative_path:
             try:
                 stored = files.enter_context(rt.files.local(root.base_id, root.relative_path))
             except SourceMissing:
                 return None
-            data = origin.data_of(origin.path_of(root))
+            data = origin.kept(root)
             result = _result(rt, root, files)
             if result is not None:
                 data |= {key: kept for key, kept in root.data.items() if key == DIGEST}

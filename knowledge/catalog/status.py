@@ -20,7 +20,7 @@ from knowledge.errors import InvalidInput
 from knowledge.model.ids import BaseId, ItemId
 from knowledge.model.jobs import Job, JobType
 from knowledge.model.quality import Quality
-from knowledge.model.status import ACTIVE, CHILD_FAILED, CONTAINERS, TERMINAL, ItemStatus, Notice
+from knowledge.model.status import ACTIVE, CHILD_FAILED, CONTAINERS, INDEX_LOST, TERMINAL, ItemStatus, Notice
 from knowledge.model.views import Item
 
 _UNFINISHED: Final = frozenset(ItemStatus) - TERMINAL - {ItemStatus.DELETING}
@@ -163,6 +163,20 @@ def _fail_roots(tx: Tx, job: Job, code: str, detail: Mapping[str, object]) -> li
         tx.execute(update(ITEM).where(ITEM.c.id.in_(id_set(containers))).values(expanded_at=None))
     reconcile(tx, job.base_id, {row.group_id for row in rows})
     return [ItemId(row.id) for row in rows]
+
+
+def lose_material(tx: Tx, base_id: BaseId, detail: Mapping[str, object]) -> int:
+    """The index of a base is gone: what was completed by being in it is `failed`. Returns how many leaves had material.
+
+    What is being worked on goes on, and what failed for another reason keeps that reason; both have no material any more.
+    """
+    held = (ITEM.c.base_id == base_id) & ~IS_CONTAINER & (ITEM.c.chunk_count > 0)
+    rows = tx.execute(select(ITEM.c.id, ITEM.c.group_id, ITEM.c.status).where(held, ITEM.c.status != ItemStatus.DELETING)).all()
+    done = [row for row in rows if row.status is ItemStatus.COMPLETED]
+    _write(tx, ITEM.c.id.in_(id_set(row.id for row in done)), ItemStatus.FAILED, error=INDEX_LOST, error_detail=dict(detail))
+    tx.execute(update(ITEM).where(ITEM.c.id.in_(id_set(row.id for row in rows))).values(chunk_count=None))
+    reconcile(tx, base_id, {row.group_id for row in done})
+    return len(rows)
 
 
 def mark_deleting(tx: Tx, base_id: BaseId, roots: Sequence[ItemId]) -> None:

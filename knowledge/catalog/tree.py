@@ -14,7 +14,7 @@ from knowledge.db.sql import id_set
 from knowledge.errors import ItemNotFound, ItemNotInBase
 from knowledge.model.ids import BaseId, ItemId
 from knowledge.model.results import StatusCounts
-from knowledge.model.status import ACTIVE, CHILD_FAILED, INDEXING_INTERRUPTED, TERMINAL, ItemStatus, ItemType
+from knowledge.model.status import ACTIVE, CHILD_FAILED, INDEX_LOST, INDEXING_INTERRUPTED, TERMINAL, ItemStatus, ItemType
 from knowledge.model.views import Item
 
 
@@ -120,6 +120,12 @@ def unfinished_leaves(tx: Tx, base_id: BaseId) -> tuple[int, int]:
     return row[0] - row[1], row[1]
 
 
+def has_lost_index(tx: Tx, base_id: BaseId) -> bool:
+    """Whether a leaf has not been indexed again since the index of its base was lost."""
+    lost = (ITEM.c.base_id == base_id) & (ITEM.c.status == ItemStatus.FAILED) & (ITEM.c.error == INDEX_LOST)
+    return bool(tx.scalar(select(exists().where(lost))))
+
+
 def any_deleting(tx: Tx, base_id: BaseId, roots: Sequence[ItemId]) -> bool:
     below = select(subtree(base_id, roots).c.id)
     return bool(tx.scalar(select(exists().where(ITEM.c.id.in_(below), ITEM.c.status == ItemStatus.DELETING))))
@@ -140,6 +146,13 @@ def interrupted(tx: Tx, base_id: BaseId) -> list[ItemId]:
         )
     )
     return outermost(tx, base_id, [ItemId(row) for row in rows])
+
+
+def without_index(tx: Tx, base_id: BaseId, *, besides: Sequence[ItemId]) -> list[ItemId]:
+    """Leaves whose material was lost with the index, oldest first; not those in the subtrees of `besides`."""
+    taken = select(subtree(base_id, besides).c.id)
+    lost = (ITEM.c.base_id == base_id) & (ITEM.c.status == ItemStatus.FAILED) & (ITEM.c.error == INDEX_LOST)
+    return [ItemId(row) for row in tx.scalars(select(ITEM.c.id).where(lost, ITEM.c.id.not_in(taken)).order_by(ITEM.c.id))]
 
 
 def failures(tx: Tx, base_id: BaseId, roots: Sequence[ItemId] | None, *, limit: int) -> Sequence[Item]:

@@ -14,7 +14,7 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import IO, Final, NoReturn
@@ -22,6 +22,7 @@ from typing import IO, Final, NoReturn
 from knowledge import clock
 from knowledge.errors import PathNotFound, PathUnreadable, SourceMissing, StorageFailed, StorageFull, UnsafePath
 from knowledge.files.paths import RESERVED, guard, guard_base
+from knowledge.files.reach import ANYWHERE, Reach
 from knowledge.files.store import Staged
 
 CHUNK_BYTES: Final = 1 << 20
@@ -46,9 +47,9 @@ class LocalRawFiles:
         self._own = tuple(path.absolute() for path in own)
         self._bases = self._root / "bases"
 
-    def stage_file(self, base_id: str, source: Path) -> Staged:
+    def stage_file(self, base_id: str, source: Path, reach: Reach = ANYWHERE) -> Staged:
         """See `RawFiles.stage_file`. A file that changes meanwhile is refused: its copy would be of no moment that ever was."""
-        with _opened(source) as (reading, before), self._new_staged(base_id) as (token, writing):
+        with _opened(source, reach, self.holds) as (reading, before), self._new_staged(base_id) as (token, writing):
             size = _copy(reading, writing, source)
             after = os.fstat(reading)
             if after.st_nlink == 0:
@@ -331,10 +332,10 @@ class LocalRawFiles:
 
 
 @contextmanager
-def _opened(source: Path) -> Iterator[tuple[int, os.stat_result]]:
+def _opened(source: Path, reach: Reach, is_own: Callable[[Path], bool]) -> Iterator[tuple[int, os.stat_result]]:
     """A plain file open for reading; a pipe or device is refused instead of waited for."""
     try:
-        reading = os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        reading = reach.open(source, os.O_RDONLY | os.O_NONBLOCK, is_own)
     except ValueError as error:  # a NUL inside
         raise PathNotFound(path=_shown(source)) from error
     except OSError as error:

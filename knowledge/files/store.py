@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol
 
+from knowledge.files.reach import ANYWHERE, Reach
+
 
 @dataclass(frozen=True, slots=True)
 class Staged:
@@ -19,11 +21,14 @@ class Staged:
 class RawFiles(Protocol):
     """Every method raises `UnsafePath`, `StorageFull` or `StorageFailed`, never an `OSError`."""
 
-    def stage_file(self, base_id: str, source: Path) -> Staged:
+    def stage_file(self, base_id: str, source: Path, reach: Reach = ANYWHERE) -> Staged:
         """Copy a file beside `raw/` and make it durable; needs no lock.
 
+        Args:
+            reach: whose request it is. Judged of the file that is opened, so nobody can put another one in its place.
+
         Raises:
-            PathNotFound, PathUnreadable: the source, before anything was kept.
+            PathNotFound, PathUnreadable, PathNotAllowed: the source, before anything was kept.
         """
         ...
 

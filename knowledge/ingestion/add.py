@@ -34,7 +34,7 @@ def add_items(
 
     Raises:
         InvalidInput: nothing to add. InvalidUrl: an address.
-        PathNotFound, PathUnreadable, UnsupportedSource, BinarySource: one of the paths.
+        PathNotFound, PathUnreadable, PathNotAllowed, UnsupportedSource, BinarySource: one of the paths.
         BaseNotFound, BaseFailed, ModelNotFound, BaseBusy, StorageFull, StorageFailed, DatabaseBusy.
     """
     if not inputs:
@@ -46,7 +46,9 @@ def add_items(
     rt.require_embedder(base)
     for one in inputs:
         check(rt, base, one)
-    return admit(rt, base_id, [Incoming.of(one) for one in inputs], strategy=strategy, idempotency_key=idempotency_key)
+    return admit(
+        rt, base_id, [Incoming.of(one, rt.reach) for one in inputs], strategy=strategy, idempotency_key=idempotency_key
+    )
 
 
 def admit(
@@ -72,7 +74,7 @@ def admit(
     try:
         for position, one in enumerate(incoming):
             if one.bytes_at is not None:
-                staged[position] = rt.files.stage_file(base_id, one.bytes_at)
+                staged[position] = rt.files.stage_file(base_id, one.bytes_at, one.reach)
             elif one.text is not None:
                 staged[position] = rt.files.stage_text(base_id, one.text)
             if one.converted_at is not None:
@@ -129,7 +131,7 @@ def _commit(
                 placed.append(convert.place_result(rt, tx, base_id, item_id, converted[position]))
         if placed:
             rt.files.sync(base_id, placed)
-        specs = [_job(base_id, item_id, one) for item_id, one in zip(ids, incoming, strict=True)]
+        specs = [_job(rt, base_id, item_id, one) for item_id, one in zip(ids, incoming, strict=True)]
         jobs.enqueue_all(tx, specs, shard=base.shard)
         requests.keep(tx, base_id, idempotency_key, ids)
     return ids
@@ -146,9 +148,9 @@ def _row(item_id: ItemId, one: Incoming) -> items.NewItem:
     return items.NewItem(item_id, one.type, one.source, one.status, data=one.data)
 
 
-def _job(base_id: BaseId, item_id: ItemId, one: Incoming) -> JobSpec:
+def _job(rt: Runtime, base_id: BaseId, item_id: ItemId, one: Incoming) -> JobSpec:
     if one.type in CONTAINERS:
-        return JobSpec.prepare_root(base_id, item_id)
+        return JobSpec.prepare_root(base_id, item_id, confined=rt.reach.is_confined)
     return JobSpec.index_documents(base_id, item_id, converted=one.converted_at is not None)
 
 

@@ -1,12 +1,14 @@
 """Delete: hide the chosen subtrees now; knowledge.delete-subtree removes them."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Final
 
 from knowledge import clock
 from knowledge.catalog import bases, jobs, status, tree
 from knowledge.db.columns import utc_now
+from knowledge.errors import IndexCorrupt
 from knowledge.ingestion import conversions
 from knowledge.ingestion.purge import purge
 from knowledge.ingestion.run import PutBack, Run
@@ -68,7 +70,8 @@ def run(rt: Runtime, run: Run) -> None:
         with rt.db.read() as tx:
             base = bases.get(tx, job.base_id, include_deleting=True)
         if base.status is BaseStatus.COMPLETED:
-            rt.index(base).reclaim()
+            with suppress(IndexCorrupt):  # nothing depends on it; whoever uses the index next mends it
+                rt.index(base).reclaim()
     with rt.db.write() as tx:
         jobs.finish(tx, job)
     rt.db.truncate_log()  # the rows are overwritten where they were, but not yet in the log

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Final
 
 from knowledge.catalog import tree
 from knowledge.errors import InvalidOperation, PathNotFound, PathUnreadable
+from knowledge.files.reach import Reach
 from knowledge.ingestion import origin, readable
 from knowledge.model.documents import Checkpoint
 from knowledge.model.status import ItemType
@@ -23,8 +25,11 @@ INCLUDE: Final = "include"  #: of a directory's `data`: patterns of files to tak
 EXCLUDE: Final = "exclude"  #: and of those to leave out
 
 
-def children_of(rt: Runtime, root: Item, checkpoint: Checkpoint) -> Children:
+def children_of(rt: Runtime, root: Item, checkpoint: Checkpoint, reach: Reach) -> Children:
     """What to ask for the children of this container.
+
+    Args:
+        reach: within which folders and archives are looked into.
 
     Raises:
         InvalidOperation: nothing is known that lists containers of this type.
@@ -34,16 +39,17 @@ def children_of(rt: Runtime, root: Item, checkpoint: Checkpoint) -> Children:
     accepts = readable.accepts(rt, root.base_id)
     if (place := archive.member_of(root.data)) is not None:
         path, member = place
-        return _archive(rt, accepts, path, root.source, member, selection)
+        return _archive(rt, accepts, path, root.source, member, selection, reach)
     match root.type:
         case ItemType.DIRECTORY:
 
             def inside(child: Child) -> Iterator[Entry] | None:
-                return archive.inside(child, accepts, selection, checkpoint)
+                return archive.inside(child, accepts, selection, checkpoint, _opened(rt, reach))
 
-            return DirectoryChildren(origin.path_of(root), accepts, rt.files.holds, selection, inside, above)
+            names = reach.names if reach.is_confined else None
+            return DirectoryChildren(origin.path_of(root), accepts, rt.files.holds, selection, inside, above, names)
         case ItemType.ARCHIVE:
-            return _archive(rt, accepts, origin.path_of(root), root.source, "", selection)
+            return _archive(rt, accepts, origin.path_of(root), root.source, "", selection, reach)
         case ItemType.SITEMAP:
             return SitemapChildren(root.source, rt.web)
         case _:
@@ -51,11 +57,12 @@ def children_of(rt: Runtime, root: Item, checkpoint: Checkpoint) -> Children:
 
 
 @contextmanager
-def opened_member(rt: Runtime, item: Item, checkpoint: Checkpoint) -> Iterator[IO[bytes]]:
+def opened_member(rt: Runtime, item: Item, checkpoint: Checkpoint, reach: Reach) -> Iterator[IO[bytes]]:
     """The bytes of a file that came out of an archive, from the archive again.
 
     Raises:
-        PathNotFound: the archive, or the file in it, is gone. PathUnreadable, SourceFault: the archive cannot be read.
+        PathNotFound: the archive, or the file in it, is gone.
+        PathUnreadable, PathNotAllowed, SourceFault: the archive cannot be read.
     """
     place = archive.member_of(item.data)
     assert place is not None
@@ -64,7 +71,7 @@ def opened_member(rt: Runtime, item: Item, checkpoint: Checkpoint) -> Iterator[I
     source = item.source.removesuffix(f"/{name}")
     wanted = key_of(item.source, item.data)
     accepts = readable.accepts(rt, item.base_id)
-    with closing(_archive(rt, accepts, path, source, folder, Selection()).scan(checkpoint)) as entries:
+    with closing(_archive(rt, accepts, path, source, folder, Selection(), reach).scan(checkpoint)) as entries:
         found = next((one for one in entries if isinstance(one, Child) and one.key == wanted), None)
         if found is None or not callable(found.content):
             raise PathNotFound(path=item.source)
@@ -73,10 +80,16 @@ def opened_member(rt: Runtime, item: Item, checkpoint: Checkpoint) -> Iterator[I
             yield stream
 
 
-def _archive(rt: Runtime, accepts: Accepts, path: Path, source: str, place: str, selection: Selection) -> Children:
+def _archive(
+    rt: Runtime, accepts: Accepts, path: Path, source: str, place: str, selection: Selection, reach: Reach
+) -> Children:
     if rt.files.holds(path):  # it became a link into the data directory
         raise PathUnreadable(path=shown(str(path)), reason="it belongs to Knowledge itself")
-    return ArchiveChildren(path, source, accepts, place, "", selection)
+    return ArchiveChildren(path, source, accepts, place, "", selection, _opened(rt, reach))
+
+
+def _opened(rt: Runtime, reach: Reach) -> archive.Opened:
+    return partial(reach.pinned, is_own=rt.files.holds)
 
 
 def _selection(rt: Runtime, root: Item) -> tuple[Selection, str]:

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from knowledge.db.columns import utc_now
 from knowledge.errors import InvalidInput, PathNotFound, PathUnreadable, SourceFault
+from knowledge.files.reach import ANYWHERE, Reach
 from knowledge.ingestion import origin, readable
 from knowledge.ingestion.expansion import EXCLUDE, INCLUDE
 from knowledge.model.inputs import DirectoryInput, FileInput, ItemInput, NoteInput, SitemapInput, UrlInput
@@ -32,22 +33,24 @@ class Incoming:
     source: str  #: where it came from, as the person knows it
     name: str  #: wanted top-level name below raw/, safe for every disk
     bytes_at: Path | None = None  #: a file to copy in before the row is committed
+    reach: Reach = ANYWHERE  #: within which that file must lie
     text: str | None = None  #: or a snapshot to write
     data: dict[str, object] = field(default_factory=dict)
     converted_at: Path | None = None  #: Markdown of an earlier conversion of these bytes, to be indexed in their place
 
     @classmethod
-    def of(cls, one: ItemInput) -> "Incoming":
+    def of(cls, one: ItemInput, reach: Reach) -> "Incoming":
+        """What a caller of this reach hands in."""
         match one:
             case FileInput():
                 path = one.path.absolute()
-                name, data = safe_name(path.name), origin.data_of(path)
+                name, data = safe_name(path.name), origin.data_of(path, confined=reach.is_confined)
                 if is_archive(path, name):  # like a folder, it is read when its turn comes
                     return cls(ItemType.ARCHIVE, shown(str(path)), name, data=data)
-                return cls(ItemType.FILE, shown(str(path)), name, bytes_at=path, data=data)
+                return cls(ItemType.FILE, shown(str(path)), name, bytes_at=path, reach=reach, data=data)
             case DirectoryInput():
                 path = one.path.absolute()
-                data = origin.data_of(path)
+                data = origin.data_of(path, confined=reach.is_confined)
                 data |= {key: list(kept) for key, kept in ((INCLUDE, one.include), (EXCLUDE, one.exclude)) if kept}
                 return cls(ItemType.DIRECTORY, shown(str(path)), directory_name(str(path)), data=data)
             case NoteInput():

@@ -1,13 +1,13 @@
 """knowledge.index-documents: read, cut and embed one leaf, then replace its material."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from knowledge.catalog import bases, items, jobs, spend, status
-from knowledge.errors import NoTextExtracted, UnsupportedSource
-from knowledge.ingestion import capture, convert
+from knowledge.errors import IndexCorrupt, NoTextExtracted, UnsupportedSource
+from knowledge.ingestion import capture, convert, mending
 from knowledge.ingestion.convert import Needed
 from knowledge.ingestion.run import PutBack, Run
 from knowledge.model.documents import Chunking, EmbeddingUse, Material, ReadResult, Vector
@@ -132,7 +132,7 @@ def _embed(
     return embed_missing(
         chunks.units,
         embedder=embedder,
-        known=rt.index(base).known_hashes,
+        known=partial(_known, rt, base),
         cache=rt.cache if spec.billed else None,
         meter=meter,
         checkpoint=partial(run.checkpoint, look=spec.billed),
@@ -160,10 +160,7 @@ def _commit(
             if wanted is not None and _contract(bases.get(tx, base.id)) != _contract(base):
                 raise PutBack(0)
         if wanted is not None:
-            index = rt.index(base)
-            if not _has_every_vector(index, material):
-                raise PutBack(0)  # a delete took, with the last text of its kind, a vector that this run had found there
-            index.rebuild_material(material)
+            mending.write(rt, base, partial(_replace, material))
         with rt.db.write() as tx:
             jobs.require_ours(tx, job)
             if wanted is not None and needed is not None:
@@ -176,6 +173,20 @@ def _commit(
             jobs.finish(tx, job)  # one commit: no completed item behind a running row
         if stale is not None:
             rt.files.remove(job.base_id, [stale])
+
+
+def _replace(material: Material, index: IndexStore) -> None:
+    if not _has_every_vector(index, material):
+        raise PutBack(0)  # a delete took, with the last text of its kind, a vector that this run had found there
+    index.rebuild_material(material)
+
+
+def _known(rt: Runtime, base: Base, hashes: Collection[str]) -> frozenset[str]:
+    try:
+        return rt.index(base).known_hashes(hashes)
+    except IndexCorrupt as fault:
+        mending.mend(rt, base.id, fault)
+    return rt.index(base).known_hashes(hashes)
 
 
 def _has_every_vector(index: IndexStore, material: Material) -> bool:

@@ -11,7 +11,7 @@ that their own folder was listed completely and they were not in it. What somebo
 Where children come from is the business of `pipeline.sources.children`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +19,18 @@ from typing import Final
 
 from knowledge.catalog import bases, items, jobs, status, tree
 from knowledge.db.engine import Tx
-from knowledge.errors import NoIndexableFiles, PathNotFound, PathUnreadable, SourceFault, SourcesUnverifiable, UnsafePath
+from knowledge.errors import (
+    NoIndexableFiles,
+    PathNotAllowed,
+    PathNotFound,
+    PathUnreadable,
+    SourceFault,
+    SourcesUnverifiable,
+    UnsafePath,
+)
 from knowledge.files.paths import PATH_BYTES
 from knowledge.files.store import Staged
-from knowledge.ingestion import capture, expansion
+from knowledge.ingestion import capture, expansion, origin
 from knowledge.ingestion.left_out import LeftOut
 from knowledge.ingestion.open_folders import Known, OpenFolder, OpenFolders
 from knowledge.ingestion.placing import placing
@@ -72,6 +80,7 @@ class _Expansion:
 
     def __init__(self, rt: Runtime, run: Run, root: Item) -> None:
         self._rt, self._run, self._root = rt, run, root
+        self._reach = origin.reach_of(rt, root, run.job)
         self._is_refresh = run.job.parent_id is not None
         self._only_changed = bool(run.job.input.get("only_changed"))
         self._folders = OpenFolders(rt.db, root)
@@ -83,7 +92,7 @@ class _Expansion:
     def done(self) -> bool:
         """Do all of it. False if the container is not wanted any more; then its job is still to be closed."""
         run, root = self._run, self._root
-        children = expansion.children_of(self._rt, root, run.checkpoint)
+        children = expansion.children_of(self._rt, root, run.checkpoint, self._reach)
         try:
             with closing(children.scan(run.checkpoint)) as entries:
                 for entry in entries:
@@ -134,7 +143,12 @@ class _Expansion:
             return self._left_out.add(child.relative, SkipReason.OWN)
         try:
             staged = self._staged(child)
-        except (PathNotFound, PathUnreadable, SourceFault) as error:  # gone, locked or damaged: the others go on
+        except (
+            PathNotFound,
+            PathUnreadable,
+            PathNotAllowed,
+            SourceFault,
+        ) as error:  # gone, locked, moved, damaged: others go on
             return self._left_out.add(child.relative, error.code)
         folder.is_kept = True
         self._batch.append(_Taken(child, folder, known, staged))
@@ -151,7 +165,7 @@ class _Expansion:
         if child.content is None:
             return None
         if isinstance(child.content, Path):
-            return files.stage_file(base_id, child.content)
+            return files.stage_file(base_id, child.content, self._reach)
         with child.content() as stream:
             return files.stage_stream(base_id, stream)
 
@@ -214,7 +228,7 @@ class _Expansion:
                 placed.append(path)
                 self._rt.files.publish(one.staged, path, overwrite=True)  # the prefix is ours alone; a leftover may lie there
             kept = {"size": one.child.size, STAMP: one.child.stamp, **one.child.data}
-            data = {name: value for name, value in kept.items() if value is not None}
+            data = self._data({name: value for name, value in kept.items() if value is not None})
             row = items.NewItem(new_item_id(), one.child.type, one.child.source, ItemStatus.PROCESSING, parent_id, path, data)
             rows.append(row)
             leaves.append(row.id)
@@ -240,9 +254,15 @@ class _Expansion:
         folder.id = new_item_id()
         source = f"{self._root.source}/{folder.relative}"
         rows.append(
-            items.NewItem(folder.id, folder.type, source, ItemStatus.PROCESSING, parent_id, folder.path, dict(folder.data))
+            items.NewItem(
+                folder.id, folder.type, source, ItemStatus.PROCESSING, parent_id, folder.path, self._data(folder.data)
+            )
         )
         return folder.id
+
+    def _data(self, data: Mapping[str, object]) -> dict[str, object]:
+        """What a client's container brings in is a client's as well."""
+        return origin.confined_data(data) if origin.is_confined(self._root) else dict(data)
 
     # the end -----------------------------------------------------------------------------------------------------------------
 

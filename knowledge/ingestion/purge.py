@@ -9,7 +9,7 @@ from contextlib import suppress
 from knowledge.catalog import bases, items, jobs, status
 from knowledge.catalog.tree import Doomed
 from knowledge.errors import BaseBusy
-from knowledge.ingestion import conversions
+from knowledge.ingestion import conversions, mending
 from knowledge.model.ids import BaseId
 from knowledge.model.jobs import Job
 from knowledge.model.status import CONTAINERS, BaseStatus
@@ -30,11 +30,10 @@ def purge(rt: Runtime, job: Job | None, base: Base, gone: Sequence[Doomed]) -> N
         with rt.db.read() as tx:
             jobs.require_ours(tx, job)
     leaves = [item for item in gone if item.type not in CONTAINERS]
-    if leaves and rt.indexes.exists(base.id):
-        if base.status is BaseStatus.FAILED:  # nothing may be searched here again, and its index may not fit its model
-            rt.indexes.drop(base.id)
-        else:
-            rt.index(base).delete_materials([item.id for item in leaves])
+    if leaves and base.status is BaseStatus.FAILED:  # nothing may be searched here again, and its index may not fit its model
+        rt.indexes.drop(base.id)
+    elif leaves:
+        mending.write(rt, base, lambda index: index.delete_materials([item.id for item in leaves]))
     files = [path for item in leaves for path in (item.relative_path, item.indexed_path) if path]
     trees = [item.relative_path for item in gone if item.type in CONTAINERS and item.relative_path]
     rt.files.remove(base.id, files, trees)

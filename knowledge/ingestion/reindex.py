@@ -5,6 +5,7 @@ Accepting it writes no status. The old material stays searchable until the new o
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from knowledge.catalog import bases, items, jobs, status, tree
@@ -13,6 +14,7 @@ from knowledge.db.engine import Tx
 from knowledge.errors import (
     InvalidInput,
     ItemsUnfinished,
+    PathNotAllowed,
     PathNotFound,
     PathUnreadable,
     SourceFault,
@@ -26,13 +28,14 @@ from knowledge.ingestion.run import PutBack, Run
 from knowledge.model.ids import BaseId, ItemId
 from knowledge.model.jobs import Job, JobSpec
 from knowledge.model.results import ReindexReceipt
-from knowledge.model.status import CONTAINERS, ItemStatus, ItemType
+from knowledge.model.status import CONTAINERS, INDEX_LOST, ItemStatus, ItemType
 from knowledge.model.views import Item
 from knowledge.pipeline.sources import note
 from knowledge.pipeline.sources.archive import member_of
 from knowledge.pipeline.sources.probe import Probe, probe_directory, probe_file
 from knowledge.runtime import Runtime
 
+_SECTION: Final = 500  #: leaves that one transaction puts back to work
 _BUSY_SECONDS: Final = 2.0  #: until the next look at items that another reindex or a delete has
 
 
@@ -43,7 +46,8 @@ def reindex_items(
 
     Raises, with nothing changed:
         ItemNotFound, ItemNotInBase, BaseNotFound, BaseFailed, ModelNotFound.
-        SourcesMissing, SourcesUnverifiable, ItemsUnfinished: in this order of precedence; details name the items.
+        PathNotAllowed, SourcesMissing, SourcesUnverifiable, ItemsUnfinished: in this order of precedence; details name the
+            items.
     """
     if not item_ids:
         raise InvalidInput("There is nothing to reindex.")
@@ -51,41 +55,86 @@ def reindex_items(
         roots = [items.get(tx, item_id) for item_id in tree.outermost(tx, base_id, item_ids)]
         base = bases.require_runnable(tx, base_id)
     rt.require_embedder(base)
-    require_sources(roots)
+    require_sources(rt, roots)
     ids = [root.id for root in roots]
     with rt.locks.base(base_id), rt.db.write(durable=True) as tx:
         bases.require_runnable(tx, base_id)
         require_settled(tx, base_id, ids)
-        spec = JobSpec.reindex_subtree(base_id, ids, allow_empty=allow_empty, only_changed=only_changed)
+        spec = JobSpec.reindex_subtree(
+            base_id, ids, allow_empty=allow_empty, only_changed=only_changed, confined=rt.reach.is_confined
+        )
         job_id = jobs.enqueue(tx, spec, shard=base.shard)
     return ReindexReceipt(base_id, ids, job_id, rt.dispatch.publish_due(base_id))
 
 
 def reindex_interrupted(rt: Runtime, base_id: BaseId) -> ReindexReceipt:
-    """The same for every item of a base that an interruption left `failed`; an empty receipt if there is none.
+    """The same for every item of a base that an interruption left `failed`, and the index of those that lost it made again from
+    their stored bytes; an empty receipt if there is neither.
 
     Those whose source is gone, and those below which something is being worked on, stay as they are: one of them must not keep
     all others from being finished.
 
     Raises:
-        BaseNotFound, BaseFailed, ModelNotFound. SourcesMissing, SourcesUnverifiable, ItemsUnfinished: none can be finished.
+        BaseNotFound, BaseFailed, ModelNotFound.
+        PathNotAllowed, SourcesMissing, SourcesUnverifiable, ItemsUnfinished: none can be finished.
     """
     with rt.db.read() as tx:
         bases.require_runnable(tx, base_id)
         lost = [items.get(tx, item_id) for item_id in tree.interrupted(tx, base_id)]
         settled = [item for item in lost if not tree.unsettled(tx, base_id, [item.id], limit=1)]
-    ready = [item.id for item in settled if probe(item) is Probe.READABLE]
-    if not lost:
-        return ReindexReceipt(base_id, [], None, published=True)
-    return reindex_items(rt, base_id, ready or [item.id for item in lost])
+    ready = [item.id for item in settled if may_read(rt, item) and probe(rt, item) is Probe.READABLE]
+    bare = _index_stored(rt, base_id, besides=ready)
+    if not lost or (bare and not ready):
+        return ReindexReceipt(base_id, bare, None, rt.dispatch.publish_due(base_id))
+    receipt = reindex_items(rt, base_id, ready or [item.id for item in lost])
+    return replace(receipt, root_ids=[*receipt.root_ids, *bare])
 
 
-def require_sources(roots: Sequence[Item]) -> None:
-    """Raises `SourcesMissing`, else `SourcesUnverifiable`, if a root cannot be acquired again."""
-    found = [(root, probe(root)) for root in roots]
+def _index_stored(rt: Runtime, base_id: BaseId, *, besides: Sequence[ItemId]) -> list[ItemId]:
+    """Index again what is stored of the leaves that lost their material; their sources are not looked at."""
+    with rt.db.read() as tx:
+        base = bases.require_runnable(tx, base_id)
+        bare = tree.without_index(tx, base_id, besides=besides)
+    if bare:
+        rt.require_embedder(base)
+    begun: list[ItemId] = []
+    for start in range(0, len(bare), _SECTION):
+        with rt.locks.base(base_id), rt.db.write(durable=True) as tx:
+            bases.require_runnable(tx, base_id)
+            section = bare[start : start + _SECTION]
+            ids = [item_id for item_id in section if _is_bare(tx, item_id) and status.begin(tx, item_id, ItemStatus.PROCESSING)]
+            jobs.enqueue_all(tx, [JobSpec.index_documents(base_id, item_id, stored=True) for item_id in ids], shard=base.shard)
+        begun += ids
+    return begun
+
+
+def _is_bare(tx: Tx, item_id: ItemId) -> bool:
+    item = items.find_wanted(tx, item_id)
+    return item is not None and item.error == INDEX_LOST
+
+
+def require_sources(rt: Runtime, roots: Sequence[Item]) -> None:
+    """Raises `PathNotAllowed`, else `SourcesMissing`, else `SourcesUnverifiable`, if a root cannot be acquired again."""
+    require_allowed(rt, roots)
+    found = [(root, probe(rt, root)) for root in roots]
     for answer, kind in ((Probe.MISSING, SourcesMissing), (Probe.UNVERIFIABLE, SourcesUnverifiable)):
         if bad := [root for root, state in found if state is answer]:
             raise kind(item_ids=[root.id for root in bad], sources=[root.source for root in bad])
+
+
+def require_allowed(rt: Runtime, roots: Sequence[Item]) -> None:
+    """Raises `PathNotAllowed` if the source of a root is none that may be read for this caller; nothing is looked at."""
+    if bad := [root for root in roots if not may_read(rt, root)]:
+        raise PathNotAllowed(
+            "Some sources are not below the import roots (KNOWLEDGE_IMPORT_ROOTS); what clients bring in or ask for must be.",
+            item_ids=[root.id for root in bad],
+            sources=[root.source for root in bad],
+        )
+
+
+def may_read(rt: Runtime, root: Item) -> bool:
+    path = origin.read_from(root)
+    return path is None or origin.reach_of(rt, root).allows(path)
 
 
 def require_settled(tx: Tx, base_id: BaseId, roots: Sequence[ItemId]) -> None:
@@ -99,17 +148,18 @@ def require_settled(tx: Tx, base_id: BaseId, roots: Sequence[ItemId]) -> None:
         raise ItemsUnfinished(base_id=base_id, statuses=listed, item_ids=list(tree.unsettled(tx, base_id, roots)))
 
 
-def probe(root: Item) -> Probe:
-    """Whether this root's source can be read again; a note's is its row, a member's is its archive."""
-    if (place := member_of(root.data)) is not None:
-        return probe_file(str(place[0]))
-    match root.type:
-        case ItemType.FILE | ItemType.ARCHIVE:
-            return probe_file(str(origin.path_of(root)))
-        case ItemType.DIRECTORY:
-            return probe_directory(str(origin.path_of(root)))
-        case _:
-            return Probe.READABLE
+def probe(rt: Runtime, root: Item) -> Probe:
+    """Whether this root's source can be read again; a note's is its row, a member's is its archive.
+
+    What became a link into the data directory is missing, and not opened: a live database would lose its locks.
+    """
+    path = origin.read_from(root)
+    if path is None:
+        return Probe.READABLE
+    if rt.files.holds(path):
+        return Probe.MISSING
+    is_folder = root.type is ItemType.DIRECTORY and member_of(root.data) is None
+    return probe_directory(str(path)) if is_folder else probe_file(str(path))
 
 
 def run(rt: Runtime, run: Run) -> None:
@@ -152,14 +202,15 @@ def _fetched(rt: Runtime, run: Run, root: Item) -> Staged | None:
     if root.type is not ItemType.FILE:
         return None
     try:
+        reach = origin.reach_of(rt, root, run.job)
         if member_of(root.data) is not None:
-            with opened_member(rt, root, run.checkpoint) as stream:
+            with opened_member(rt, root, run.checkpoint, reach) as stream:
                 return rt.files.stage_stream(root.base_id, stream)
         path = origin.path_of(root)
         if rt.files.holds(path):  # it became a link into the data directory
             return None
-        return rt.files.stage_file(root.base_id, path)
-    except (PathNotFound, PathUnreadable, SourceFault):
+        return rt.files.stage_file(root.base_id, path, reach)
+    except (PathNotFound, PathUnreadable, PathNotAllowed, SourceFault):
         return None
 
 
@@ -175,10 +226,10 @@ def _restart(rt: Runtime, tx: Tx, run: Run, root_id: ItemId, staged: dict[ItemId
     if is_behind_address and job.input.get("backfill") and root.relative_path is not None:
         return _from_stored(tx, job, root)
     if root.type in CONTAINERS:
-        if probe(root) is not Probe.READABLE:
+        if probe(rt, root) is not Probe.READABLE:
             return _from_stored(tx, job, root)
         status.restart_expansion(tx, root)
-        asked = {name: bool(job.input.get(name)) for name in ("allow_empty", "only_changed")}
+        asked = {name: bool(job.input.get(name)) for name in ("allow_empty", "only_changed", "confined")}
         spec = JobSpec.prepare_root(job.base_id, root.id, job.id, **asked)
     elif root.type is ItemType.URL:  # its index job fetches it; a fetch that fails leaves what is stored
         status.begin(tx, root.id, ItemStatus.PROCESSING)

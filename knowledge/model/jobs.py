@@ -87,9 +87,10 @@ class JobSpec:
         *,
         allow_empty: bool = False,
         only_changed: bool = False,
+        confined: bool = False,
     ) -> "JobSpec":
-        """`only_changed`: files whose size and time are as they were are not indexed again."""
-        asked = {"allow_empty": allow_empty, "only_changed": only_changed}
+        """`only_changed`: files of the same size and time as before are not indexed again. `confined`: see `reindex_subtree`."""
+        asked = {"allow_empty": allow_empty, "only_changed": only_changed, "confined": confined}
         return cls(JobType.PREPARE_ROOT, base_id, (item_id,), parent_id, input=asked)
 
     @classmethod
@@ -117,9 +118,16 @@ class JobSpec:
         allow_empty: bool = False,
         backfill: bool = False,
         only_changed: bool = False,
+        confined: bool = False,
     ) -> "JobSpec":
-        """`backfill`: the items lack their first vectors until it is done. `only_changed`: see `prepare_root`."""
-        asked = {"allow_empty": allow_empty, "backfill": backfill, "only_changed": only_changed}
+        """A job that acquires sources again.
+
+        Args:
+            backfill: the items lack their first vectors until it is done.
+            only_changed: see `prepare_root`.
+            confined: a client asked for it, so sources are read below the import roots only.
+        """
+        asked = {"allow_empty": allow_empty, "backfill": backfill, "only_changed": only_changed, "confined": confined}
         return cls(JobType.REINDEX_SUBTREE, base_id, tuple(sorted(root_ids)), input=asked)
 
     @classmethod

@@ -189,14 +189,23 @@ class SearchHit:
     token_count: int  #: estimated
 
 
+class SearchNotice(StrEnum):
+    """Why an answer is less than it would be at another time. Named after the error behind it."""
+
+    EMBEDDER_UNAVAILABLE = "embedder_unavailable"  #: searched by words only: the embedder does not answer
+    EMBEDDER_SLOW_DOWN = "embedder_slow_down"  #: searched by words only: the embedder asks to wait
+    INDEX_LOST = "index_lost"  #: the index was damaged or gone, and not all of it has been made again
+
+
 @dataclass(frozen=True, slots=True)
 class SearchAnswer:
     """The hits, and what they cannot contain yet."""
 
     hits: Sequence[SearchHit]
-    mode: str  #: "hybrid" or "lexical"
+    mode: str  #: "hybrid" or "lexical": how this search was done
     pending: int  #: leaves being indexed that have no material yet
     stale: int  #: leaves being indexed again, found with their last good material
+    notices: Sequence[SearchNotice] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,4 +49,5 @@ class Notice(StrEnum):
 
 
 INDEXING_INTERRUPTED: Final = "indexing_interrupted"  #: item error code: its job's process was lost or cancelled
+INDEX_LOST: Final = "index_lost"  #: item error code: its text is not in the index any more, because that was damaged or gone
 CHILD_FAILED: Final = "child_failed"  #: item error code of a container

@@ -15,6 +15,7 @@ T = TypeVar("T")
 
 COMMAND: Final = "knowledge.command"  #: the task that carries every command
 MAX_COMMAND_BYTES: Final = 256 * 1024  #: the broker is no place for documents; notes up to this size may travel
+MAX_ENTRIES: Final = 100  #: ids or inputs of one command; in the fleet's own process an operation takes any number
 MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024  #: nor for the chunks of a whole directory
 
 OPERATIONS: Final = frozenset(

@@ -1,10 +1,10 @@
 """The search units of items, in the order of their text, and the text itself."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from knowledge.catalog import bases, items, tree
 from knowledge.errors import InvalidInput, InvalidOperation, ItemNotInBase
+from knowledge.ingestion import mending
 from knowledge.model.ids import BaseId, ItemId
 from knowledge.model.results import Chunk, Preview
 from knowledge.model.status import CONTAINERS, ItemStatus, ItemType
@@ -16,14 +16,15 @@ from knowledge.runtime import Runtime
 MAX_PREVIEW_CHARACTERS = 20_000
 
 
-def list_chunks(rt: Runtime, base_id: BaseId, item_id: ItemId) -> Iterator[Chunk]:
+def list_chunks(rt: Runtime, base_id: BaseId, item_id: ItemId) -> list[Chunk]:
     """The units of a leaf, or of every leaf below a directory, in order.
 
     What the index holds is an item's last good state, so an item that failed or is being indexed again still has its old ones;
     the status goes along.
 
     Raises:
-        BaseNotFound, BaseFailed, ItemNotFound, ItemNotInBase. InvalidOperation: something in the subtree is being deleted.
+        BaseNotFound, BaseFailed, ItemNotFound, ItemNotInBase, IndexFault.
+        InvalidOperation: something in the subtree is being deleted.
     """
     with rt.db.read() as tx:
         base = bases.require_runnable(tx, base_id)
@@ -33,8 +34,7 @@ def list_chunks(rt: Runtime, base_id: BaseId, item_id: ItemId) -> Iterator[Chunk
         if tree.any_deleting(tx, base_id, [item_id]):
             raise InvalidOperation("A part of this item is being deleted; try again in a moment.", item_id=item_id)
         leaves = tree.leaves(tx, base_id, [item_id])
-    index = rt.index(base)
-    return (_chunk(leaf, stored) for leaf in leaves for stored in index.units(leaf.id))
+    return mending.read(rt, base, lambda index: [_chunk(leaf, stored) for leaf in leaves for stored in index.units(leaf.id)])
 
 
 def preview(rt: Runtime, item_id: ItemId, *, characters: int = 2_000) -> Preview:
@@ -50,7 +50,7 @@ def preview(rt: Runtime, item_id: ItemId, *, characters: int = 2_000) -> Preview
         base = bases.require_runnable(tx, item.base_id)
     if item.type in CONTAINERS or item.status is ItemStatus.DELETING:
         raise InvalidOperation("This item has no text of its own.", item_id=item_id, status=item.status.value)
-    text = rt.index(base).content(item_id) or ""
+    text = mending.read(rt, base, lambda index: index.content(item_id)) or ""
     return Preview(item_id, text[:characters], len(text), truncated=len(text) > characters)
 
 

@@ -1,18 +1,23 @@
 """Search: lanes → fuse → visible only → rank.
 
-A base with an embedder searches by words and by meaning (hybrid), one without by words alone. Everything visible may be shown:
-material is replaced as a whole, so what the index holds is always an item's last good state.
+A base with an embedder searches by words and by meaning (hybrid), one without by words alone; so does one whose embedder cannot
+be reached now, and says so. What does not pass by itself, such as a wrong key, is an error instead.
+
+Everything visible may be shown: material is replaced as a whole, so what the index holds is always an item's last good state.
 """
 
+import logging
 import unicodedata
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from knowledge.catalog import bases, items, tree
-from knowledge.errors import DimensionMismatch, EmptyQuery, InvalidInput
+from knowledge.errors import DimensionMismatch, EmbedderSlowDown, EmbedderUnavailable, EmptyQuery, InvalidInput
+from knowledge.ingestion import mending
 from knowledge.model.documents import EmbedderSpec, Vector
 from knowledge.model.ids import BaseId, ItemId
-from knowledge.model.results import ScoreKind, SearchAnswer, SearchHit
+from knowledge.model.results import ScoreKind, SearchAnswer, SearchHit, SearchNotice
 from knowledge.model.views import Base, Item
 from knowledge.pipeline.indexing.analyser import terms
 from knowledge.pipeline.indexing.tokens import estimate_tokens
@@ -28,6 +33,9 @@ LANE_DEPTH: Final = 5  #: rows each lane fetches per candidate
 DEEPER: Final = 8  #: times as many candidates at each further look
 DEEPEST: Final = 10_000  #: candidates; beyond them an answer may be short
 MAX_QUERY_CHARACTERS: Final = 10_000
+_BY_WORDS: Final = {SearchNotice.EMBEDDER_UNAVAILABLE, SearchNotice.EMBEDDER_SLOW_DOWN}
+
+log = logging.getLogger(__name__)
 
 
 def search(rt: Runtime, base_id: BaseId, query: str, *, limit: int | None = None) -> SearchAnswer:
@@ -47,16 +55,20 @@ def _search(rt: Runtime, base_id: BaseId, query: str, limit: int | None) -> Sear
         base = bases.require_runnable(tx, base_id)
     if not terms(query):
         raise EmptyQuery
-    hits = _visible_hits(rt, base, query, limit or base.document_count or DEFAULT_HITS)
+    vector, notices = _vector(rt, base, query)
+    wanted = limit or base.document_count or DEFAULT_HITS
+    hits = mending.read(rt, base, partial(_visible_hits, rt, base, query, vector, wanted))
     with rt.db.read() as tx:
         pending, stale = tree.unfinished_leaves(tx, base_id)
-    return SearchAnswer(hits, base.mode, pending, stale)
+        if tree.has_lost_index(tx, base_id):
+            notices.append(SearchNotice.INDEX_LOST)
+    return SearchAnswer(hits, "lexical" if _BY_WORDS & {*notices} else base.mode, pending, stale, notices)
 
 
-def _visible_hits(rt: Runtime, base: Base, query: str, wanted: int) -> list[SearchHit]:
+def _visible_hits(
+    rt: Runtime, base: Base, query: str, vector: Vector | None, wanted: int, index: IndexStore
+) -> list[SearchHit]:
     """The best `wanted` hits of visible items; looks deeper while those on top belong to items that are being deleted."""
-    index = rt.index(base)
-    vector = _vector(rt, base, query)
     count = min(wanted * OVERFETCH, max(MAX_CANDIDATES, wanted))
     while True:
         candidates = _candidates(index, query, vector, count)
@@ -70,9 +82,16 @@ def _visible_hits(rt: Runtime, base: Base, query: str, wanted: int) -> list[Sear
         count *= DEEPER
 
 
-def _vector(rt: Runtime, base: Base, query: str) -> Vector | None:
+def _vector(rt: Runtime, base: Base, query: str) -> tuple[Vector | None, list[SearchNotice]]:
+    """What the query means, if the base's model can say; and why it cannot now."""
     embedder = rt.embedder(base)
-    return embedder.embed_query(query) if embedder is not None and _may_know(embedder.spec, query) else None
+    if embedder is None or not _may_know(embedder.spec, query):
+        return None, []
+    try:
+        return embedder.embed_query(query), []
+    except (EmbedderUnavailable, EmbedderSlowDown) as error:
+        log.warning("searched by words only", extra={"base": base.id, "code": error.code, "model": embedder.spec.id})
+        return None, [SearchNotice(error.code)]
 
 
 def _candidates(index: IndexStore, query: str, vector: Vector | None, count: int) -> Sequence[LaneHit]:

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.chaos.fate import FINE, Fate, Kind
-from tests.chaos.ledger import insist
 from tests.chaos.outside import FAILURES
+from tests.chaos.sound import insist
 from tests.chaos.world import MAX_BASES, MAX_ROOTS, World
 
 NUMBER = st.integers(0, 999)

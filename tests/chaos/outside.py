@@ -17,6 +17,7 @@ from knowledge.pipeline.indexing.registry import EmbedderKind
 from tests.chaos import fate
 
 BATCH: Final = 2  #: texts a request
+WINDOW: Final = 2  #: jobs of a base in flight
 PAID: Final = EmbedderSpec(
     id="paid", kind="paid", dimensions=8, billed=True, max_batch_texts=BATCH, price_per_million_tokens=1.0
 )

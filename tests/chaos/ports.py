@@ -35,8 +35,8 @@ class SteppingFiles(Stepping):
         super().__init__("files", files, quiet=frozenset({"holds", "path", "exists", "listing"}))
         self._now = now
 
-    def stage_file(self, base_id: str, source: Any) -> Any:
-        return self._stage("stage_file", base_id, source)
+    def stage_file(self, base_id: str, source: Any, *reach: Any) -> Any:
+        return self._stage("stage_file", base_id, source, *reach)
 
     def stage_text(self, base_id: str, text: str, **options: Any) -> Any:
         return self._stage("stage_text", base_id, text, **options)
@@ -132,6 +132,9 @@ class SteppingIndexes:
     def open(self, base_id: str, dimensions: int | None) -> Any:
         fate.step("index.open")
         return Stepping("index", self.indexes.open(base_id, dimensions))
+
+    def is_sound(self, base_id: str, dimensions: int | None) -> bool:
+        return bool(self.indexes.is_sound(base_id, dimensions))
 
     def exists(self, base_id: str) -> bool:
         return bool(self.indexes.exists(base_id))

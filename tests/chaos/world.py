@@ -3,6 +3,7 @@ befall it as one method each. What the product does is compared with `ledger.py`
 """
 
 import atexit
+import json
 import os
 import shutil
 import tempfile
@@ -33,6 +34,7 @@ from knowledge.locks.process import this_process
 from knowledge.model import ids
 from knowledge.model.inputs import BaseInput, BasePatch, DirectoryInput, FileInput, ItemInput, NoteInput, Strategy
 from knowledge.model.jobs import JobType, Owner
+from knowledge.model.results import SearchHit
 from knowledge.pipeline.indexing.registry import Embedders
 from knowledge.pipeline.readers.registry import ReaderRegistry
 from knowledge.pipeline.vectorstore.sqlite import SqliteIndexStores
@@ -40,8 +42,8 @@ from knowledge.runtime import Options, Runtime
 from knowledge.service import KnowledgeService
 from tests.chaos import fate
 from tests.chaos.fate import FINE, Fate, Kind, Outcome, Process
-from tests.chaos.ledger import Broken, Ledger, insist
-from tests.chaos.outside import FREE, PAID, Broker, Clock, Provider
+from tests.chaos.ledger import Ledger
+from tests.chaos.outside import FREE, PAID, WINDOW, Broker, Clock, Provider
 from tests.chaos.ports import (
     SteppingCache,
     SteppingDatabase,
@@ -50,8 +52,8 @@ from tests.chaos.ports import (
     SteppingLocks,
     stepping_checkpoint,
 )
+from tests.chaos.sound import Broken, insist
 
-WINDOW: Final = 2
 OPTIONS: Final = Options(lease_seconds=60.0, settle_seconds=30.0, republish_seconds=30.0, base_concurrency=WINDOW)
 FLOWS: Final[dict[JobType, Flow]] = {
     JobType.PREPARE_ROOT: prepare.run,
@@ -402,7 +404,7 @@ class World:
         model = (None, "paid", "not declared here")[what % 3]
         body = self.text(what)
         with zipfile.ZipFile(path, "w") as archive:
-            archive.writestr("base.json", _manifest(model))
+            archive.writestr("base.json", manifest("imported", model, PAID.dimensions))
             archive.writestr("raw/box/letter.txt", body)
             archive.writestr("raw/card.md", body + "\n\nsecond")
         self.act("import base", lambda: self.service.import_base(path), end)
@@ -447,6 +449,13 @@ class World:
         outcome = self.act("search", lambda: self.service.search(base["id"], words))
         assert outcome is not None
         return outcome
+
+    def find(self, base: Any, words: str) -> Sequence[SearchHit]:
+        """What a search finds, where it must succeed."""
+        outcome = self.search(base, words)
+        insist(outcome.refusal is None, "a settled base can be searched", refusal=outcome.refusal)
+        hits: Sequence[SearchHit] = outcome.value.hits
+        return hits
 
     def look_around(self, base: Any, item: Any | None) -> None:
         """Everything that only reads; whatever comes, it is an answer or a typed refusal."""
@@ -572,16 +581,19 @@ def word(number: int) -> str:
     return "zq" + "".join(letters[int(digit)] for digit in str(number)) + "x"
 
 
-def _manifest(model: str | None) -> str:
-    import json
+#: what a bundle brings: where it is stored → where it once came from
+BUNDLED: Final = {"box/letter.txt": "/gone/box/letter.txt", "card.md": "/gone/card.md"}
 
-    base = {"name": "imported", "embedder": model, "chunk_size": 24, "chunk_overlap": 0}
+
+def manifest(name: str, model: str | None, dimensions: int, **base: Any) -> str:
+    """The rows of `BUNDLED`."""
+    wanted = {"name": name, "embedder": model, "chunk_size": 24, "chunk_overlap": 0, **base}
     rows = [
         {"id": "1", "type": "directory", "source": "/gone/box", "relative_path": "box"},
         {"id": "2", "type": "file", "group_id": "1", "source": "/gone/box/letter.txt", "relative_path": "box/letter.txt"},
         {"id": "3", "type": "file", "source": "/gone/card.md", "relative_path": "card.md"},
     ]
-    return json.dumps({"format": 1, "base": base, "dimensions": 8 if model else None, "items": rows})
+    return json.dumps({"format": 1, "base": wanted, "dimensions": dimensions if model else None, "items": rows})
 
 
 @cache

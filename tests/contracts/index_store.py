@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from knowledge.errors import DimensionMismatch, IndexFault
+from knowledge.errors import DimensionMismatch, IndexCorrupt, IndexFault
 from knowledge.model.documents import Unit, text_hash
 from knowledge.pipeline.vectorstore.port import IndexCounts, IndexStore, IndexStores, LaneHit
 from tests.contracts.leaves import DIMENSIONS, leaf, plain_leaf, vector_of
@@ -380,14 +380,36 @@ class IndexStoreContract:
         assert ["a"] == list(stores.open(BASE, DIMENSIONS).item_ids())
 
     def test_dropped_index_is_gone(self, stores, store):
-        """After a drop there is nothing; dropping again is fine; a new one starts blank."""
+        """After a drop there is nothing, which opening tells; dropping again is fine; a new one starts blank."""
         store.rebuild_material(leaf("a", "alpha"))
         assert stores.exists(BASE)
         stores.drop(BASE)
         stores.drop(BASE)
 
         assert not stores.exists(BASE)
-        assert [] == list(stores.open(BASE, DIMENSIONS).item_ids())
+        assert not stores.is_sound(BASE, DIMENSIONS)
+        with pytest.raises(IndexCorrupt):
+            stores.open(BASE, DIMENSIONS)
+        assert not stores.exists(BASE)
+        assert [] == list(stores.create(BASE, DIMENSIONS).item_ids())
+
+    @pytest.mark.parametrize("dimensions", [DIMENSIONS, None])
+    def test_a_whole_index_is_sound(self, stores, dimensions):
+        """Blank, with material that shares texts, and after some of it was replaced and removed; looking changes nothing."""
+        store = stores.create("sound", dimensions)
+        make = leaf if dimensions else plain_leaf
+        assert stores.is_sound("sound", dimensions)
+        store.rebuild_materials([make("a", "alpha", "beta"), make("b", "beta", "é海🕊"), make("empty")])
+        store.rebuild_material(make("a", "gamma"))
+        store.delete_materials(["b"])
+
+        assert stores.is_sound("sound", dimensions)
+        assert ["a"] == items(store.lexical("gamma", 10))
+
+    def test_another_base_or_width_is_not_unsound(self, stores, store):
+        """It is told apart from damage: nobody may throw it away."""
+        with pytest.raises(DimensionMismatch):
+            stores.is_sound(BASE, DIMENSIONS + 1)
 
     def test_bases_do_not_see_each_other(self, stores, store):
         """The same item id and text in two bases are two things."""

@@ -20,6 +20,7 @@ import apsw
 from config import settings as config_settings
 from config import wiring
 from config.celery import app as app
+from knowledge.files.reach import ANYWHERE, Reach
 from knowledge.files.store import Staged
 from knowledge.model.documents import Checkpoint, Material, ReadResult
 from knowledge.pipeline.vectorstore.port import IndexStore
@@ -68,9 +69,9 @@ class HeldFiles:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
 
-    def stage_file(self, base_id: str, source: Path) -> Staged:
+    def stage_file(self, base_id: str, source: Path, reach: Reach = ANYWHERE) -> Staged:
         self._at(Moment.COPYING)
-        return self._real.stage_file(base_id, source)
+        return self._real.stage_file(base_id, source, reach)
 
     def publish(self, staged: Staged, path: str, *, overwrite: bool = False) -> None:
         self._real.publish(staged, path, overwrite=overwrite)

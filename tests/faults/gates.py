@@ -67,12 +67,12 @@ class Gate:
 
     def wait(self, *, seconds: float = 15.0) -> int:
         """The pid of the process that is held."""
+        return eventually(self.holder, f"a process is at {self._moment}", seconds=seconds)
+
+    def holder(self) -> int:
+        """The same without waiting; 0 while nobody is held."""
         reached = self._gates / f"{self._moment}.reached"
-
-        def holder() -> int:
-            return int(reached.read_text() or 0) if reached.exists() else 0
-
-        return eventually(holder, f"a process is at {self._moment}", seconds=seconds)
+        return int(reached.read_text() or 0) if reached.exists() else 0
 
     def open(self) -> None:
         """Let go whoever is held, and hold nobody any more."""

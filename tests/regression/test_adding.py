@@ -180,7 +180,7 @@ def test_046_a_crash_after_marking_is_finished_by_the_delete_job(house, base, wr
     (old,) = house.add(base, write("a/x.md", "the old lighthouse"))
     house.work()
 
-    with hooked(house, indexes={"exists": raising(IndexFault("crash"))}), pytest.raises(IndexFault):
+    with hooked(house, indexes={"open": raising(IndexFault("crash"))}), pytest.raises(IndexFault):
         _replace(house, base, write("b/x.md", "new"))
 
     assert ItemStatus.DELETING is house.item(old).status

@@ -1,12 +1,15 @@
 """Cases from the world that belong to the lifecycle: what systems of this kind have done to their users."""
 
+import apsw
 import pytest
 from sqlalchemy import text as sql
 
+from knowledge.catalog import bases, jobs
 from knowledge.errors import EmbedderRefused
 from knowledge.model.inputs import NoteInput
 from knowledge.model.jobs import JobStatus
 from knowledge.model.status import ItemStatus
+from knowledge.service import KnowledgeService
 from tests.regression.faults import hooked
 
 SAME = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [lighthouse.yaml]\n"
@@ -66,34 +69,47 @@ def test_case_107_deleted_text_does_not_answer(house, base):
     assert [kept.id] == list(house.rt.index(base).item_ids())
 
 
+@pytest.mark.parametrize("way", ["deleted", "cancelled", "deleted with its base"])
 @pytest.mark.parametrize("moment", ["queued", "reading", "embedding"])
-def test_case_109_a_deleted_documents_job_stops_and_pays_no_more(paid_house, paid_server, moment):
+def test_case_109_the_job_of_an_unwanted_document_stops_and_pays_no_more(paid_house, paid_server, moment, way):
     """Wherever it was; nothing jams, and the next document goes through."""
     house, base = paid_house, paid_house.base("paid", chunk_size=10, chunk_overlap=0)
     words = " ".join(f"Sentence number {number} tells of the lighthouse." for number in range(40))
     (note,) = house.add(base, NoteInput(content=words))
-    plain, done = house.service, []
+    job, done = house.job_of(note), []
 
-    def delete(*_, **__):
+    def stop(*_, **__):
         if not done:
-            done.append(plain.delete_items(base.id, [note.id]))
+            done.append(way)
+            with house.db.write() as tx:  # what each of these operations commits first, and nothing that waits for the job
+                if way == "deleted with its base":
+                    bases.mark_deleting(tx, base.id)
+                    jobs.cancel_base(tx, base.id)
+                elif way == "cancelled":
+                    jobs.cancel_one(tx, jobs.get(tx, job.id))
+            if way == "deleted":
+                KnowledgeService(plain).delete_items(base.id, [note.id])
 
+    plain = house.rt
     if moment == "queued":
-        delete()
+        stop()
     elif moment == "reading":
-        with hooked(house, files={"local": delete}):
+        with hooked(house, files={"local": stop}):
             house.deliver(house.sender.waiting.popleft())
     else:
-        with hooked(house, cache={"put": delete}):
+        with hooked(house, cache={"put": stop}):
             house.deliver(house.sender.waiting.popleft())
     sent = paid_server.stats()["requests"]
     house.work(hurry=True)
+    if way == "deleted with its base":
+        house.service.delete_base(base.id)
+        base = house.base("paid")
     (after,) = house.notes(base, "after")
     house.work(hurry=True)
 
     assert sent <= {"queued": 0, "reading": 1, "embedding": 2}[moment]
     assert sent + 1 == paid_server.stats()["requests"]
-    assert not house.exists(note)
+    assert (way == "cancelled") == house.exists(note)
     assert ItemStatus.COMPLETED is house.item(after).status
     assert [] == house.jobs(JobStatus.PENDING, JobStatus.RUNNING)
 
@@ -142,6 +158,39 @@ def test_case_117_a_failure_keeps_nothing_that_is_in_the_way(house, base, docs):
     assert ItemStatus.COMPLETED is house.item(again[0]).status
 
 
+@pytest.mark.parametrize("goes", ["first", "second"])
+@pytest.mark.parametrize("shared", ["one file twice", "a file and its folder", "two notes of one text", "a restored copy"])
+def test_case_119_a_delete_takes_nothing_that_another_item_has(house, base, docs, shared, goes):
+    """Bytes, text, passages and vectors that two items have in common stay for the other, whichever goes first."""
+    text = "The lighthouse stands on the northern rock."
+    match shared:
+        case "one file twice":
+            first, second = house.add(base, docs / "a.md", docs / "a.md")
+        case "a file and its folder":
+            first, second = house.add(base, docs / "a.md", docs)
+        case "two notes of one text":
+            first, second = house.notes(base, text, text)
+        case _:
+            (first,) = house.add(base, docs / "a.md")
+    house.work()
+    if shared == "a restored copy":
+        (second,) = house.service.restore_base(base.id, "copy", "hashing").items
+        house.work()
+    gone, kept = (first, second) if goes == "first" else (second, first)
+    house.service.delete_items(gone.base_id, [gone.id])
+    house.work()
+
+    home = house.service.base(kept.base_id)
+    (hit,) = [hit for hit in house.service.search(home.id, "northern rock").hits if hit.text == text]
+    assert text == house.service.preview(hit.item_id).text
+    assert house.service.chunks(home.id, hit.item_id)
+    assert house.rt.indexes.is_sound(home.id, home.dimensions)
+    assert kept.type == "note" or text == house.service.file_path(hit.item_id).read_text()
+    house.service.reindex_items(home.id, [kept.id])
+    house.work(hurry=True)
+    assert ItemStatus.COMPLETED is house.item(kept).status
+
+
 def test_case_121_deleting_half_leaves_half(house, base):
     """In every table: words, vectors, units, texts."""
     notes = house.notes(base, *(f"note number {number} of the lighthouse keeper" for number in range(40)))
@@ -154,6 +203,11 @@ def test_case_121_deleting_half_leaves_half(house, base):
     assert [] == house.rt.index(base).lexical("0", 100)
     with house.db.read() as tx:
         assert 20 == tx.scalar(sql("SELECT count(*) FROM knowledge_path"))
+    house.rt.indexes.close()
+    index = apsw.Connection(str(house.root / "bases" / base.id / ".knowledge" / "index.sqlite"))
+    for table in ("content", "material", "unit", "body", "lexical_docsize", "vector"):
+        assert [(20,)] == index.execute(f"SELECT count(*) FROM {table}").fetchall()
+    assert [(20,)] == index.execute("SELECT slots - dead_slots FROM state").fetchall()
 
 
 def test_case_123_what_did_not_change_is_not_paid_again(paid_house, paid_server, write, docs):
@@ -167,8 +221,12 @@ def test_case_123_what_did_not_change_is_not_paid_again(paid_house, paid_server,
     house.service.reindex_items(base.id, [item.id for item in added])
     house.work(hurry=True)
 
+    copy = house.service.restore_base(base.id, "copy", "paid").base  # every snapshot has a new time in its head
+    house.work(hurry=True)
+
     assert before == paid_server.stats()["requests"]
-    assert {ItemStatus.COMPLETED} == {item.status for item in house.items(base)}
+    assert {ItemStatus.COMPLETED} == {item.status for item in (*house.items(base), *house.items(copy))}
+    assert (base.chunk_strategy, base.chunk_separator) == (copy.chunk_strategy, copy.chunk_separator)
 
 
 def test_case_137_a_late_failure_keeps_what_was_paid(paid_house, paid_server):

@@ -15,6 +15,7 @@ from knowledge.errors import (
 from knowledge.ingestion import index, recovery
 from knowledge.ingestion.run import perform
 from knowledge.model.ids import ItemId, new_item_id
+from knowledge.model.inputs import NoteInput
 from knowledge.model.jobs import JobSpec, JobStatus, JobType
 from knowledge.model.status import ItemStatus
 from tests.regression.failed import fail_base
@@ -50,18 +51,24 @@ def test_058_a_delete_without_its_job_has_not_happened(house, root):
     assert before == [(item.id, item.status, item.updated_at) for item in house.items(root.base_id)]
 
 
+@pytest.mark.parametrize("has_failed", [False, True])
 @pytest.mark.parametrize("status", ItemStatus)
-def test_059_any_item_can_be_deleted(house, base, status):
-    """In each of the eight statuses, also in a base that has failed."""
+def test_059_any_item_can_be_deleted(house, base, status, has_failed):
+    """In each of the eight statuses, also in a base that has failed; its name is free again (case 113)."""
     kind = "directory" if status is ItemStatus.PREPARING else "note"
     with house.db.write() as tx:
         item = new_item(tx, base.id, kind=kind, status=status, relative_path="x")
-    fail_base(house, base)
+    if has_failed:
+        fail_base(house, base)
 
     house.service.delete_items(base.id, [item])
     house.work()
 
     assert [] == house.items(base)
+    if not has_failed:
+        (again,) = house.add(base, NoteInput(content="note", title="x"))
+        house.work()
+        assert ("x.md", ItemStatus.COMPLETED) == (again.relative_path, house.item(again).status)
 
 
 def test_060_an_id_that_is_not_there_changes_nothing(house, root):
@@ -92,7 +99,7 @@ def test_061_jobs_stop_then_vectors_files_rows_go(house, base, write):
     def note(what):
         return lambda *_, **__: order.append((what, house.exists(item), house.job_of(item).type is JobType.DELETE_SUBTREE))
 
-    with hooked(house, indexes={"exists": note("vectors")}, files={"remove": note("files")}):
+    with hooked(house, indexes={"open": note("vectors")}, files={"remove": note("files")}):
         house.deliver(house.sender.waiting.popleft())
 
         assert [] == order
@@ -164,7 +171,7 @@ def test_065_bytes_that_cannot_be_removed_keep_their_rows(house, root):
 def test_066_a_failed_purge_is_deleting_never_failed(house, root):
     """However often it fails; the job says that it is stuck."""
     house.service.delete_items(root.base_id, [root.id])
-    with hooked(house, indexes={"exists": raising(IndexFault("damaged"))}):
+    with hooked(house, indexes={"open": raising(IndexFault("damaged"))}):
         for _ in range(9):
             house.hasten()
             house.rt.dispatch.publish_all_due()

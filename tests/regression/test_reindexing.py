@@ -46,7 +46,7 @@ def test_079_one_unfinished_row_refuses_the_whole_batch(house, files, status):
     """Wherever in the subtrees it is; how many of which status are told, and which rows; nothing changes."""
     base_id = files[0].base_id
     with house.db.write() as tx:
-        folder = new_folder(tx, base_id, status=ItemStatus.COMPLETED, source=str(house.root))
+        folder = new_folder(tx, base_id, status=ItemStatus.COMPLETED, source=str(house.root.parent))
         busy = new_item(tx, base_id, folder, status=status)
     before = _state(house, base_id)
 

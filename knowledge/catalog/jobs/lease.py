@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
-from sqlalchemy import Row, bindparam, select, update
+from sqlalchemy import Row, bindparam, or_, select, update
 
 from knowledge.catalog.jobs.conditions import OURS, RUNNING, as_ours, views
 from knowledge.catalog.jobs.window import HAS_ROOM, NEXT_ID, has_room
@@ -133,5 +133,7 @@ def require_ours(tx: Tx, job: Job) -> None:
 
 
 def stamp_drain(tx: Tx, host: str, pids: Sequence[int], until: datetime) -> None:
-    """Tell the runs of these processes that their worker stops at `until`."""
-    tx.execute(update(JOB).where(RUNNING, JOB.c.owner_host == host, JOB.c.owner_pid.in_(pids)).values(drain_until=until))
+    """Tell the runs of these processes that their worker stops at `until`, unless they know of an earlier stop."""
+    theirs = RUNNING & (JOB.c.owner_host == host) & JOB.c.owner_pid.in_(pids)
+    is_later = or_(JOB.c.drain_until.is_(None), JOB.c.drain_until > until)
+    tx.execute(update(JOB).where(theirs, is_later).values(drain_until=until))

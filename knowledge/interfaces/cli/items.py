@@ -46,7 +46,7 @@ from knowledge.model.ids import ItemId, JobId
 from knowledge.model.inputs import DirectoryInput, FileInput, ItemInput, NoteInput, SitemapInput, Strategy, UrlInput
 from knowledge.model.jobs import JobStatus
 from knowledge.model.results import Conflict
-from knowledge.model.status import CONTAINERS, INDEXING_INTERRUPTED, ItemStatus, ItemType
+from knowledge.model.status import CONTAINERS, INDEX_LOST, INDEXING_INTERRUPTED, ItemStatus, ItemType
 from knowledge.model.views import Base, Item
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ def reindex(
     item_ids: Annotated[list[str] | None, typer.Argument(metavar="ITEM...", callback=texts, help="Ids of items.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Every item of the base.")] = False,
     interrupted: Annotated[
-        bool, typer.Option("--interrupted", help="What a lost or stopped worker left failed, and nothing else.")
+        bool, typer.Option("--interrupted", help="What a lost worker, or an index that was lost, left failed; nothing else.")
     ] = False,
     allow_empty: Annotated[
         bool, typer.Option("--allow-empty", help="Let a folder that has become empty empty its directory.")
@@ -468,6 +468,8 @@ def _print_end(output: Output, waited: Waited, base: Base) -> None:
         output.hint(f"and more; all of them: knowledge item list {base.id} --status failed")
     if any(item.error == INDEXING_INTERRUPTED for item in waited.failures):
         output.hint(f"a worker was lost or stopped; finish them with: knowledge item reindex {base.id} --interrupted --wait")
+    if any(item.error == INDEX_LOST for item in waited.failures):
+        output.hint(f"the index was damaged or gone; make it again with: knowledge item reindex {base.id} --interrupted --wait")
     if waited.job is not None and waited.job.status in (JobStatus.FAILED, JobStatus.CANCELLED):
         what = detail(waited.job.error_detail)
         output.hint(f"not indexed again: {waited.job.error}{f' ({what})' if what else ''}; the items are as they were")

@@ -12,10 +12,15 @@ from knowledge.interfaces.cli.output import Output, counted
 from knowledge.interfaces.cli.printable import one_line, place_in_file
 from knowledge.interfaces.cli.shapes import answer_object
 from knowledge.interfaces.cli.snippet import snippet, terms
-from knowledge.model.results import SearchAnswer, SearchHit
+from knowledge.model.results import SearchAnswer, SearchHit, SearchNotice
 
 EXAMPLE: Final = example('knowledge search handbook "who may climb the tower"')
 MAX_HITS: Final = 200  #: the most that the service gives
+NOTICES: Final = {
+    SearchNotice.EMBEDDER_UNAVAILABLE: "the embedder does not answer: searched by words only, not by meaning",
+    SearchNotice.EMBEDDER_SLOW_DOWN: "the embedder asks to wait: searched by words only, not by meaning",
+    SearchNotice.INDEX_LOST: "the index was damaged or gone: knowledge item reindex {base} --interrupted makes it again",
+}
 SNIPPET_COLUMNS: Final = 240  #: about three lines of a terminal; a Chinese character takes two
 
 
@@ -37,6 +42,8 @@ def search(
     output = Output(as_json=json)
     output.answer(answer_object(answer), lambda out: _print_hits(out, answer, query))
     output.hint(_summary(answer))
+    for notice in answer.notices:
+        output.hint(NOTICES[notice].format(base=base.id))
     return ExitCode.OK
 
 

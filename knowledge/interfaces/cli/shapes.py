@@ -223,6 +223,7 @@ def answer_object(answer: "SearchAnswer") -> JsonObject:
         "mode": answer.mode,
         "pending": answer.pending,
         "stale": answer.stale,
+        "notices": [notice.value for notice in answer.notices],
         "hits": [hit_object(hit) for hit in answer.hits],
     }
 

@@ -12,7 +12,7 @@ import stat
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, BinaryIO, Final
@@ -20,6 +20,7 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from knowledge.errors import (
     EncryptedSource,
+    PathNotAllowed,
     PathNotFound,
     PathUnreadable,
     ReaderBudgetExceeded,
@@ -67,6 +68,9 @@ _FAULTS: Final = {
 }
 
 
+Opened = Callable[[Path], AbstractContextManager[Path]]
+
+
 def is_archive(path: Path, name: str) -> bool:
     """Whether the bytes of a file are an archive whose members are read one by one; office documents are none."""
     try:
@@ -91,6 +95,8 @@ class ArchiveChildren:
         source: the archive, or the place in it, as its item shows it.
         accepts: see `directory.DirectoryChildren`; it is given a file with the first bytes of the member.
         place: below what the children lie; empty for the archive itself.
+        opened: gives the path to read the bytes of `path` from; for a caller who may not have every file read, one that leads
+            to the file that was judged, whatever lies at `path` by now.
         prefix: stands before the `relative` of each entry, with a closing slash; for an archive that lies in a folder.
     """
 
@@ -100,6 +106,7 @@ class ArchiveChildren:
     place: str = ""
     prefix: str = ""
     selection: Selection = field(default_factory=Selection)
+    opened: Opened = nullcontext
 
     def scan(self, checkpoint: Checkpoint) -> Generator[Entry, None, None]:
         """Every file, in the order of the archive, read in one pass.
@@ -107,27 +114,39 @@ class ArchiveChildren:
         A member that cannot be read is told, and the rest goes on; an archive inside that is damaged is `Broken`.
 
         Raises:
-            PathNotFound, PathUnreadable: the file is gone, is no plain file, or changed while it was read.
+            PathNotFound, PathUnreadable, PathNotAllowed: the file is gone, is no plain file, or changed while it was read.
             SourceFault: it is no archive or a damaged one, all of it needs a password, or it is more than the budget allows.
                 What was yielded before stays.
         """
         checkpoint()
-        before = _state(self.path)
-        walk = _Walk(self, Meter(_budget(before.st_size)), checkpoint)
-        yield from walk.entries()
-        after = _state(self.path)
+        with self._readable() as place:
+            before = _state(place)
+            walk = _Walk(self, place, Meter(_budget(before.st_size)), checkpoint)
+            yield from walk.entries()
+            after = _state(place)
         if (before.st_mtime_ns, before.st_size, before.st_ino) != (after.st_mtime_ns, after.st_size, after.st_ino):
             raise PathUnreadable("This archive changed while it was being read; try again.", path=shown(str(self.path)))
 
+    @contextmanager
+    def _readable(self) -> Iterator[Path]:
+        with ExitStack() as stack:
+            try:
+                place = stack.enter_context(self.opened(self.path))
+            except OSError as error:
+                raise _unreadable(self.path, error) from error
+            yield place
 
-def inside(child: Child, accepts: Accepts, selection: Selection, checkpoint: Checkpoint) -> Iterator[Entry] | None:
+
+def inside(
+    child: Child, accepts: Accepts, selection: Selection, checkpoint: Checkpoint, opened: Opened = nullcontext
+) -> Iterator[Entry] | None:
     """The entries of an archive that lies in a folder, in its place; None if the file is none."""
     if not isinstance(child.content, Path) or Path(child.relative).suffix.lower() not in SUFFIXES:
         return None
     if not is_archive(child.content, child.relative):
         return None
     return _nested(
-        child, ArchiveChildren(child.content, child.source, accepts, "", f"{child.relative}/", selection), checkpoint
+        child, ArchiveChildren(child.content, child.source, accepts, "", f"{child.relative}/", selection, opened), checkpoint
     )
 
 
@@ -135,7 +154,7 @@ def _nested(child: Child, children: ArchiveChildren, checkpoint: Checkpoint) -> 
     yield Folder(child.relative, ItemType.ARCHIVE, child.data)
     try:
         yield from children.scan(checkpoint)
-    except (SourceFault, PathNotFound, PathUnreadable) as error:  # the other files of the folder do not depend on it
+    except (SourceFault, PathNotFound, PathUnreadable, PathNotAllowed) as error:  # the other files go on
         yield Broken(child.relative, ItemType.ARCHIVE, error, child.data)
     yield Left(child.relative)
 
@@ -144,11 +163,15 @@ def _state(path: Path) -> os.stat_result:
     try:
         state = path.stat()
     except OSError as error:
-        kind = PathNotFound if isinstance(error, FileNotFoundError | NotADirectoryError) else PathUnreadable
-        raise kind(path=shown(str(path)), reason=os.strerror(error.errno or 0)) from error
+        raise _unreadable(path, error) from error
     if not stat.S_ISREG(state.st_mode):
         raise PathUnreadable(path=shown(str(path)), reason="not a plain file")
     return state
+
+
+def _unreadable(path: Path, error: OSError) -> PathNotFound | PathUnreadable:
+    kind = PathNotFound if isinstance(error, FileNotFoundError | NotADirectoryError) else PathUnreadable
+    return kind(path=shown(str(path)), reason=os.strerror(error.errno or 0))
 
 
 def _budget(packed_bytes: int) -> Budget:
@@ -160,8 +183,8 @@ def _budget(packed_bytes: int) -> Budget:
 class _Walk:
     """One pass through an archive and those inside it."""
 
-    def __init__(self, asked: ArchiveChildren, meter: Meter, checkpoint: Checkpoint) -> None:
-        self._asked, self._meter, self._checkpoint = asked, meter, checkpoint
+    def __init__(self, asked: ArchiveChildren, place: Path, meter: Meter, checkpoint: Checkpoint) -> None:
+        self._asked, self._place, self._meter, self._checkpoint = asked, place, meter, checkpoint
         self._archive = quote_from_bytes(os.fsencode(asked.path))
         self._below = f"{asked.place}/" if asked.place else ""
         self._times: Counter[str] = Counter()
@@ -170,7 +193,7 @@ class _Walk:
 
     def entries(self) -> Iterator[Entry]:
         self._meter.enter()
-        yield from self._members(self._asked.path, "", self._asked.path.name)
+        yield from self._members(self._place, "", self._asked.path.name)
         self._meter.leave()
         if self._has_locked and not self._has_any:
             raise EncryptedSource(path=shown(str(self._asked.path)))

@@ -11,13 +11,13 @@ rules of an inner folder stand above those of the outer ones; nothing brings bac
 import os
 import re
 import stat
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote_from_bytes
 
-from knowledge.errors import PathNotFound, PathUnreadable
+from knowledge.errors import PathNotAllowed, PathNotFound, PathUnreadable
 from knowledge.model.documents import Checkpoint
 from knowledge.model.names import safe_name
 from knowledge.model.status import ItemType
@@ -28,6 +28,7 @@ from knowledge.pipeline.sources.tooling import is_marked, is_tool_file, is_tool_
 _SURROGATES: Final = re.compile(r"[\ud800-\udfff]")
 
 Accepts = Callable[[str, Path], SkipReason | None]  #: (name, path) -> why not, or None to take it
+Names = Callable[[str], Iterable[str]]  #: (folder) -> what it holds, in any order
 Inside = Callable[[Child], Iterator[Entry] | None]  #: what an archive holds instead of itself; None: it is none
 
 
@@ -58,6 +59,7 @@ class DirectoryChildren:
             here too. Empty for the one that was added.
         accepts: asked for plain, visible, wanted, non-empty files only; may open the file.
         is_own: asked for each folder below `root` and each file before `accepts`; what is own is neither listed nor opened.
+        names: lists a folder for a caller whose reach ends somewhere; a folder outside it counts as the link that led there.
         inside: asked for each file before `accepts`; the entries of an archive come instead of it.
     """
 
@@ -67,6 +69,7 @@ class DirectoryChildren:
     selection: Selection = field(default_factory=Selection)
     inside: Inside = _no_archive
     above: str = ""
+    names: Names | None = None
 
     def scan(self, checkpoint: Checkpoint) -> Generator[Entry, None, None]:
         """Every entry below the folder, lazily.
@@ -74,10 +77,10 @@ class DirectoryChildren:
         A folder below that cannot be listed is reported and the rest goes on; what vanishes during the scan is left out.
 
         Raises:
-            PathNotFound, PathUnreadable: the folder itself, or its ignore file, cannot be read.
+            PathNotFound, PathUnreadable, PathNotAllowed: the folder itself, or its ignore file, cannot be read.
         """
         checkpoint()
-        pending = [_opened_root(str(self.root), self.above)]
+        pending = [_opened_root(str(self.root), self.above, self._names)]
         while pending:
             folder = pending[-1]
             if not folder.names:
@@ -95,6 +98,13 @@ class DirectoryChildren:
             elif found is not None:
                 yield from found
 
+    def _names(self, folder: str) -> list[str]:
+        """Last first."""
+        if self.names is not None:
+            return sorted(self.names(folder), reverse=True)
+        with os.scandir(folder) as entries:
+            return sorted((entry.name for entry in entries), reverse=True)
+
     def _look(self, folder: "_Open", name: str) -> "_Open | Child | Skipped | Iterator[Entry] | None":
         """A folder to go into, an entry to report, those of an archive, or None for what has vanished since it was listed."""
         path, relative = f"{folder.path}/{name}", folder.inside + shown(name)
@@ -106,12 +116,14 @@ class DirectoryChildren:
             if reason is not None:
                 return Skipped(relative, reason, is_directory=is_directory)
             if is_directory:
-                return _opened(path, f"{relative}/", self.above, folder) or Skipped(
+                return _opened(path, f"{relative}/", self.above, folder, self._names) or Skipped(
                     relative, SkipReason.TOOLING, is_directory=True
                 )
             return self._child(path, relative, state)
         except FileNotFoundError:
             return None
+        except PathNotAllowed:  # a moment ago it was a folder
+            return Skipped(relative, SkipReason.SYMLINK)
         except OSError:
             return Skipped(relative, SkipReason.UNREADABLE, is_directory=is_directory)
 
@@ -169,10 +181,10 @@ class _Open:
         return False
 
 
-def _opened_root(path: str, above: str) -> _Open:
+def _opened_root(path: str, above: str, list_names: Callable[[str], list[str]]) -> _Open:
     """The folder to scan, with the rules that come from it and from the folders above it."""
     try:
-        names = _names(path)
+        names = list_names(path)
         rules = tuple((above, found) for found in rules_of(path, frozenset(names)))
         place, inside = path, above
         while inside:
@@ -185,16 +197,11 @@ def _opened_root(path: str, above: str) -> _Open:
         raise PathUnreadable(path=shown(path), reason=os.strerror(error.errno or 0)) from error
 
 
-def _opened(path: str, inside: str, top: str, above: _Open) -> _Open | None:
+def _opened(path: str, inside: str, top: str, above: _Open, list_names: Callable[[str], list[str]]) -> _Open | None:
     """A folder with its rules; None if it says of itself that it is a cache."""
-    names = _names(path)
+    names = list_names(path)
     present = frozenset(names)
     if is_marked(present):
         return None
     own = tuple((top + inside, rules) for rules in rules_of(path, present))
     return _Open(path, inside, names, own + above.rules)
-
-
-def _names(folder: str) -> list[str]:
-    with os.scandir(folder) as entries:
-        return sorted((entry.name for entry in entries), reverse=True)

@@ -36,7 +36,7 @@ class IndexStore(Protocol):
     """The index of one base. Writers hold the base lock; readers need none.
 
     Every method raises `IndexFault` (or a kind of it), `StorageFull`, `StorageFailed`, `DatabaseBusy`, or `Unavailable` if the
-    store was closed during the call; never a driver's own error.
+    store was closed during the call; never a driver's own error. What makes no sense when it is read is `IndexCorrupt`.
     """
 
     def known_hashes(self, hashes: Collection[str]) -> frozenset[str]:
@@ -104,7 +104,21 @@ class IndexStores(Protocol):
         ...
 
     def open(self, base_id: str, dimensions: int | None) -> IndexStore:
-        """The store of an existing base, created blank if its file is not there; cached in this process."""
+        """The store of an existing base; cached in this process.
+
+        Raises:
+            IndexCorrupt: it is gone, blank, of an older layout, or damaged, as far as opening shows. Whoever made it blank
+                would hide that everything in it is lost.
+            IndexMismatch, DimensionMismatch: it is another one; it is left as it is.
+        """
+        ...
+
+    def is_sound(self, base_id: str, dimensions: int | None) -> bool:
+        """Whether everything in it can be read and agrees. Reads all of it, so it is asked after a fault, under the base lock.
+
+        Raises:
+            IndexMismatch, DimensionMismatch, StorageFailed, StorageFull, DatabaseBusy
+        """
         ...
 
     def exists(self, base_id: str) -> bool: ...

@@ -206,8 +206,8 @@ def test_a_base_deleted_while_bytes_are_copied_leaves_neither_rows_nor_bytes(hou
     """What was seen before the lock is seen again inside it."""
     stage = LocalRawFiles.stage_file
 
-    def stage_and_lose(files, base_id, source):
-        staged = stage(files, base_id, source)
+    def stage_and_lose(files, base_id, source, *reach):
+        staged = stage(files, base_id, source, *reach)
         house.service.delete_base(base.id)
         return staged
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from knowledge.catalog import items, jobs
-from knowledge.errors import EmbedderUnavailable, LeaseLost
+from knowledge.errors import EmbedderUnavailable, LeaseLost, SourcesMissing
 from knowledge.files.local import LocalRawFiles
 from knowledge.ingestion import prepare
 from knowledge.ingestion.run import perform
@@ -185,10 +185,10 @@ def test_a_file_that_vanishes_between_scan_and_copy_is_left_out(house, base, doc
     """The others go on, and the loss is counted."""
     stage = LocalRawFiles.stage_file
 
-    def stage_or_lose(files, base_id, source):
+    def stage_or_lose(files, base_id, source, *reach):
         if source.name == "b.md":
             source.unlink()
-        return stage(files, base_id, source)
+        return stage(files, base_id, source, *reach)
 
     monkeypatch.setattr(LocalRawFiles, "stage_file", stage_or_lose)
     (root,) = house.add(base, docs)
@@ -234,8 +234,8 @@ def test_a_folder_that_becomes_a_link_into_the_data_directory_gives_nothing(hous
     monkeypatch.setattr(DirectoryChildren, "scan", scan_and_swap)
     (folder,) = house.add(base, docs)
     expand(house, folder)
-    house.service.reindex_items(base.id, [root.id])
-    house.work()
+    with pytest.raises(SourcesMissing):
+        house.service.reindex_items(base.id, [root.id])
 
     assert 2 == house.item(folder).data["skipped"]["reasons"]["own"]
     assert [] == house.rt.index(base).lexical("password", 5)

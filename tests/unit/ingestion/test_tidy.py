@@ -66,7 +66,7 @@ def test_what_a_late_process_wrote_into_a_deleted_base_goes(house, base, docs):
     """Raw bytes, staging and index of a base without a row, its lock file included; other folders are not ours."""
     house.service.delete_base(base.id)
     house.rt.files.stage_text(base.id, "late")
-    house.rt.index(base).counts()
+    house.rt.indexes.create(base.id, base.dimensions).counts()
     (house.root / "bases" / "somebody's folder").mkdir()
     kept = house.base()
     tidy(house.rt)

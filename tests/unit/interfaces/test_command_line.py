@@ -3,11 +3,14 @@
 import ast
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import typer
 
 from knowledge.errors import StorageFull
 from knowledge.interfaces.cli import ExitCode
@@ -46,6 +49,25 @@ def test_help_of_each_command_shows_an_example(words, capsys):
     assert "--debug" in shown
 
 
+@pytest.mark.parametrize("words", [words for words, _ in COMMANDS], ids=" ".join)
+def test_the_example_of_each_command_parses(words, capsys):
+    """As it stands in the help, typed into a shell, it names this command and gives it what it needs; nothing is run."""
+    run([*words, "--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    (typed,) = re.findall(r"Example: (.*)", shown)
+    for line in re.split(r" (?=knowledge )", typed):
+        name, *arguments = shlex.split(line)
+        command, said, context = typer.main.get_command(app), [], None
+        while hasattr(command, "resolve_command"):
+            context = command.make_context(name, arguments[:1], parent=context, resilient_parsing=True)
+            name, command, arguments = command.resolve_command(context, arguments)
+            said.append(name)
+        context = command.make_context(name, arguments, parent=context)
+
+        assert words == said
+        assert not context.args, "no word is left over"
+
+
 @pytest.mark.parametrize("group", [[], ["base"], ["group"], ["item"], ["jobs"], ["db"], ["model"]], ids=" ".join)
 def test_no_summary_is_cut_in_a_list_of_commands(group, capsys, monkeypatch):
     """On a terminal of 80 columns each command's line says a whole sentence."""
@@ -60,8 +82,8 @@ def test_commands_are_the_documented_ones():
     assert {
         "base create", "base list", "base show", "base delete", "base patch", "base enable-embedder", "base restore",
         "base import", "group create", "group list", "group rename", "group delete", "item add", "item list", "item show",
-        "item reindex", "item delete", "item chunks", "item preview", "item path", "item watch", "search", "extract", "jobs list",
-        "jobs show", "jobs cancel", "jobs requeue", "jobs why", "broker", "config", "db upgrade", "model list",
+        "item reindex", "item delete", "item chunks", "item preview", "item path", "item watch", "search", "extract",
+        "jobs list", "jobs show", "jobs cancel", "jobs requeue", "jobs why", "broker", "config", "db upgrade", "model list",
     } == {" ".join(words) for words, _ in COMMANDS}  # fmt: skip
 
 

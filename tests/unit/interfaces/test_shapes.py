@@ -17,6 +17,7 @@ from knowledge.model.results import (
     ScoreKind,
     SearchAnswer,
     SearchHit,
+    SearchNotice,
     StatusCounts,
     Why,
 )
@@ -132,14 +133,14 @@ def test_search_answer():
     )
 
     assert {
-        "mode": "hybrid", "pending": 1, "stale": 2,
+        "mode": "hybrid", "pending": 1, "stale": 2, "notices": ["index_lost"],
         "hits": [{
             "rank": 1, "score": 0.5, "score_kind": "ranking", "chunk_id": "c", "chunk_index": 0, "item_id": "i",
             "item_status": "completed", "concept_id": "a.pdf", "title": "a.pdf", "source": "/a.pdf", "page": 4,
             "locator": None,
             "char_start": 3, "char_end": 7, "token_count": 1, "text": "text",
         }],
-    } == shapes.answer_object(SearchAnswer((hit,), "hybrid", 1, 2))  # fmt: skip
+    } == shapes.answer_object(SearchAnswer((hit,), "hybrid", 1, 2, [SearchNotice.INDEX_LOST]))  # fmt: skip
 
 
 def test_counts_without_zeros():

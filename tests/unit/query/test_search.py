@@ -1,12 +1,15 @@
 """Search shows what is visible, says what it cannot contain yet, and refuses with typed errors."""
 
+from dataclasses import replace
+
 import pytest
 
 from knowledge.catalog.rows import ITEM
-from knowledge.errors import BaseNotFound, EmbedderRefused, EmptyQuery, InvalidInput, ModelNotFound
+from knowledge.errors import BaseNotFound, EmbedderBadAnswer, EmbedderRefused, EmptyQuery, InvalidInput, ModelNotFound
 from knowledge.model.documents import EmbedderSpec
 from knowledge.model.results import ScoreKind
 from knowledge.model.status import ItemStatus
+from knowledge.pipeline.indexing.registry import Embedders
 from tests.fakes.embedder_server import FakeEmbedderServer
 from tests.house import DIMENSIONS
 
@@ -148,6 +151,75 @@ def test_a_model_that_does_not_know_the_script_is_not_asked(make_house):
         house.service.search(base.id, "lighthouse")
 
         assert (1, 0, 1) == (len(found), asked_chinese, server.requests() - before)
+
+
+@pytest.fixture
+def remote(make_house):
+    """A house whose base is embedded by a server, with one note; and that server."""
+    with FakeEmbedderServer(dimensions=DIMENSIONS) as server:
+        spec = EmbedderSpec(
+            id="m", kind="openai", dimensions=DIMENSIONS, model="m", endpoint=server.endpoint, timeout_seconds=1.0
+        )
+        house = make_house(spec)
+        base = house.base("m")
+        house.notes(base, "the lighthouse stands on a rock", "quite another matter")
+        house.work()
+        yield house, base, server
+
+
+AWAY = {
+    "5xx": ({"behaviour": "status", "status": 502}, "embedder_unavailable"),
+    "cut connection": ({"behaviour": "close"}, "embedder_unavailable"),
+    "hangs": ({"behaviour": "delay", "seconds": 3}, "embedder_unavailable"),
+    "asks to wait": ({"behaviour": "status", "status": 429, "headers": {"Retry-After": "7"}}, "embedder_slow_down"),
+    "busy for now": ({"behaviour": "status", "status": 503, "headers": {"Retry-After": "7"}}, "embedder_slow_down"),
+}
+
+
+@pytest.mark.parametrize("trouble", AWAY)
+def test_while_the_embedder_is_away_words_are_searched(remote, trouble):
+    """The answer says so; when the embedder is back it is whole again."""
+    house, base, server = remote
+    rule, notice = AWAY[trouble]
+    server.behave(rule)
+    answer = house.service.search(base.id, "lighthouse")
+    server.behave()
+    whole = house.service.search(base.id, "lighthouse")
+
+    assert ("lexical", [notice], ["the lighthouse stands on a rock"]) == (
+        answer.mode,
+        answer.notices,
+        [hit.text for hit in answer.hits],
+    )
+    assert ("hybrid", [], 2) == (whole.mode, whole.notices, len(whole.hits))
+
+
+def test_an_embedder_that_is_not_there_at_all(remote):
+    """Nobody listens at its address."""
+    house, base, _ = remote
+    nowhere = replace(house.rt.embedders.spec("m"), endpoint="http://127.0.0.1:1")
+    object.__setattr__(house.rt, "embedders", Embedders([nowhere]))
+    answer = house.service.search(base.id, "lighthouse")
+
+    assert ("lexical", ["embedder_unavailable"], 1) == (answer.mode, answer.notices, len(answer.hits))
+
+
+@pytest.mark.parametrize(
+    ("rule", "kind"),
+    [
+        ({"behaviour": "status", "status": 401}, EmbedderRefused),
+        ({"behaviour": "status", "status": 403}, EmbedderRefused),
+        ({"behaviour": "status", "status": 404}, EmbedderRefused),
+        ({"behaviour": "short"}, EmbedderBadAnswer),
+    ],
+)
+def test_what_does_not_pass_by_itself_is_an_error(remote, rule, kind):
+    """A wrong key, address or model would be searched around for ever without anybody noticing."""
+    house, base, server = remote
+    server.behave(rule)
+
+    with pytest.raises(kind):
+        house.service.search(base.id, "lighthouse")
 
 
 @pytest.mark.parametrize("change", ["refuses", "is no longer declared"])

@@ -2,13 +2,15 @@
 
 import json
 import threading
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import get_type_hints
 from zipfile import ZipFile
 
 import pytest
 
-from knowledge import BaseInput, BasePatch, BaseQuery, DirectoryInput, FileInput, KnowledgeClient, NoteInput, Strategy
+from knowledge import BaseInput, BasePatch, BaseQuery, DirectoryInput, FileInput, NoteInput, Strategy
 from knowledge.errors import (
     BaseNotFound,
     FleetBusy,
@@ -21,25 +23,10 @@ from knowledge.errors import (
 from knowledge.model import wire
 from knowledge.model.inputs import ItemInput
 from knowledge.model.status import ItemStatus
+from knowledge.service import KnowledgeService
 from tasks import commands
 from tests.house import House
-
-
-class Near(KnowledgeClient):
-    """A client whose commands go to a service in this process, through JSON, as they would through the broker."""
-
-    def __init__(self, house: House, roots: list[Path]) -> None:
-        super().__init__("redis://127.0.0.1:1/0")
-        self.house = house
-        self.roots = [root.resolve() for root in roots]
-
-    def _ask(self, operation, given, deadline):
-        arguments = json.loads(json.dumps(given))
-        try:
-            answer = {"ok": commands.answer(self.house.service, operation, arguments, self.roots)}
-        except commands.KnowledgeError as error:
-            answer = {"error": wire.dump_error(error)}
-        return json.loads(json.dumps(answer))
+from tests.near import Near
 
 
 @pytest.fixture
@@ -278,6 +265,62 @@ def test_answer_that_is_too_large_is_refused(near, house, monkeypatch):
 
     with pytest.raises(InvalidInput, match="too large"):
         near.chunks(base.id, item.id)
+
+
+# how many at once ------------------------------------------------------------------------------------------------------------
+
+MANY = {
+    ("add_items", "inputs"): {"inputs": [{"type": "note", "content": f"note {number}"} for number in range(101)]},
+    ("delete_items", "item_ids"): {"item_ids": [f"id {number}" for number in range(101)]},
+    ("reindex_items", "item_ids"): {"item_ids": [f"id {number}" for number in range(101)]},
+    ("status_counts", "root_ids"): {"root_ids": [f"id {number}" for number in range(101)]},
+    ("failures", "root_ids"): {"root_ids": [f"id {number}" for number in range(101)]},
+    ("list_jobs", "statuses"): {"statuses": ["failed"] * 101},
+}
+
+
+def test_every_operation_that_takes_several_is_tried():
+    """A new one has to be added here."""
+    taking = {
+        (name, parameter)
+        for name in wire.OPERATIONS
+        for parameter, hint in get_type_hints(getattr(KnowledgeService, name)).items()
+        if parameter != "return" and "Sequence" in str(hint)
+    }
+
+    assert set(MANY) == taking
+
+
+@pytest.mark.parametrize(("operation", "field"), MANY)
+def test_a_hundred_and_one_are_refused_and_a_hundred_are_not(near, house, operation, field):
+    """The error says which, how many there were and how many may be; nothing has been done."""
+    base = near.create_base(BaseInput(name="light"))
+    given = MANY[operation, field] | ({} if operation == "list_jobs" else {"base_id": base.id})
+
+    with pytest.raises(InvalidInput) as refusal:
+        near._call(operation, type(None), **given)
+    assert ("invalid_input", 422) == (refusal.value.code, refusal.value.http_status)
+    assert {"field": field, "given": 101, "most": 100} == refusal.value.details
+    assert 0 == near.list_items(base.id).total
+    with suppress(ItemNotFound):  # these ids are nobody's, and that is what is told then
+        commands.answer(house.rt, operation, given | {field: given[field][:100]})
+
+
+def test_more_than_a_hundred_are_waited_for_in_parts(near, house):
+    """A restore has as many roots as the old base; waiting for it counts each once and misses no failure."""
+    old = house.base(None)
+    for start in (0, 60):
+        house.add(old, *(NoteInput(content=f"note {number}") for number in range(start, start + 60)))
+    house.add(old, NoteInput(content=" "))
+    house.service.patch_base(old.id, BasePatch(fail_on_empty=True))
+    receipt = near.restore_base(old.id, "new", None)
+    house.work()
+
+    waited = near.wait(receipt)
+
+    assert {ItemStatus.COMPLETED: 120, ItemStatus.FAILED: 1} == waited.counts.leaves
+    assert ["no_text_extracted"] == [item.error for item in waited.failures]
+    assert waited.counts == house.service.status_counts(receipt.base.id)
 
 
 # places for those that wait --------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from knowledge.model.jobs import KINDS, JobStatus, JobType
 from knowledge.model.status import ItemStatus
 from knowledge.pipeline.conversion.docling import DoclingProcessor
 from tasks import check_file_processing_result, delete_subtree, index_documents, job, prepare_root, process, signals
+from tasks import heartbeat as beats
 from tasks.heartbeat import Heartbeat
 from tasks.lease import LeaseKeeper
 from tests.fakes.docling_server import FakeDocling
@@ -214,6 +215,7 @@ def test_the_keeper_serves_one_run_after_the_other(quick):
 @pytest.fixture
 def heartbeat(working, monkeypatch):
     monkeypatch.setattr(workers, "HEARTBEAT_SECONDS", 0.05)
+    monkeypatch.setattr(beats, "AGAIN_SECONDS", 0.02)
     beating = Heartbeat("index@here", ["knowledge.main"])
     yield beating
     beating.stop()
@@ -293,6 +295,72 @@ def test_a_signal_handler_does_not_wait_for_the_transaction_that_it_interrupted(
     assert eventually(told, "the running job is told of the stop")
 
 
+@pytest.fixture
+def stopping(working, heartbeat, monkeypatch):
+    """A worker of this process whose stop can be begun; and what each job knows of it."""
+    current_app.knowledge_drain_seconds = 60
+    heartbeat.start()
+    eventually(working.service.workers, "a heartbeat")
+    monkeypatch.setattr(signals, "_heartbeat", heartbeat)
+
+    def told(run):
+        with working.db.read() as tx:
+            return jobs.standing(tx, run.job).drain_until
+
+    return told
+
+
+def test_a_job_that_begins_after_the_signal_is_told_of_the_stop(working, stopping):
+    """Its message was on its way to its process; else it would run to its end, however far that is."""
+    first, second = working.notes(working.base(), "one", "two")
+    early = working.claim(working.job_of(first))
+    signals._drain()
+    eventually(lambda: stopping(early), "the first job is told")
+    late = working.claim(working.job_of(second))
+
+    assert eventually(lambda: stopping(late), "the second job is told") == stopping(early)
+
+
+@pytest.mark.parametrize("error", [DatabaseBusy, RuntimeError])
+def test_a_stop_that_cannot_be_told_at_once_is_told_later(working, stopping, monkeypatch, error):
+    """The catalogue is busy for as long as it likes."""
+    (item,) = working.notes(working.base(), "lighthouse")
+    run = working.claim(working.job_of(item))
+    stamp, tries = jobs.stamp_drain, []
+
+    def sometimes(*arguments):
+        tries.append(1)
+        if len(tries) < 4:
+            raise error("as ordered")
+        stamp(*arguments)
+
+    monkeypatch.setattr(jobs, "stamp_drain", sometimes)
+    signals._drain()
+
+    assert eventually(lambda: stopping(run), "the job is told")
+
+
+def test_a_second_signal_does_not_prolong_the_first(working, stopping):
+    """Whoever is in a hurry gets no longer wait."""
+    (item,) = working.notes(working.base(), "lighthouse")
+    run = working.claim(working.job_of(item))
+    signals._drain()
+    until = eventually(lambda: stopping(run), "the job is told")
+    current_app.knowledge_drain_seconds = 600
+    signals._drain()
+
+    assert until == stopping(run)
+
+
+def test_a_worker_that_stops_goes_on_telling_that_it_lives(working, stopping, heartbeat):
+    """A long drain is no death."""
+    signals._drain()
+    with working.db.write() as tx:
+        tx.execute(WORKER.delete())
+
+    assert eventually(working.service.workers, "a heartbeat")
+
+
 def test_no_child_is_forked_while_the_heartbeat_talks(working, heartbeat):
     """The fork waits until the catalogue and the broker have answered; the child holds no lock of a thread it does not have."""
     talking, answered, order = threading.Event(), threading.Event(), []
@@ -312,4 +380,5 @@ def test_no_child_is_forked_while_the_heartbeat_talks(working, heartbeat):
     order.append("forked")
     os.waitpid(child, 0)
 
-    assert ["answered", "forked"] == order
+    assert "answered" == order[0]
+    assert "forked" in order

@@ -21,6 +21,7 @@ FAULTS: Final[Mapping[type[apsw.Error], tuple[type[KnowledgeError], str | None]]
     apsw.CorruptError: (IndexCorrupt, None),
     apsw.NotADBError: (IndexCorrupt, None),
     apsw.FormatError: (IndexCorrupt, None),
+    apsw.SQLError: (IndexCorrupt, None),  # a table or column is not there: what we ask never changes, so the file did
     apsw.IOError: (StorageFailed, None),
     apsw.CantOpenError: (StorageFailed, None),
     apsw.ReadOnlyError: (StorageFailed, None),
@@ -33,6 +34,10 @@ FAULTS: Final[Mapping[type[apsw.Error], tuple[type[KnowledgeError], str | None]]
 """What each of SQLite's errors means to a caller; any other is a plain `IndexFault`."""
 
 
+_NONSENSE: Final = (ValueError, TypeError, LookupError, ArithmeticError)
+"""What reading ends in where bytes changed inside a value: text that is no UTF-8, odd sizes, missing rows."""
+
+
 @contextmanager
 def translated(base_id: str) -> Iterator[None]:
     """Raise our errors in place of SQLite's and the file system's."""
@@ -41,6 +46,8 @@ def translated(base_id: str) -> Iterator[None]:
     except apsw.Error as error:
         kind, message = FAULTS.get(type(error), (IndexFault, None))
         raise kind(message, base_id=base_id, reason=f"{type(error).__name__}: {error}") from error
+    except _NONSENSE as error:
+        raise IndexCorrupt(base_id=base_id, reason=f"{type(error).__name__}: {error}") from error
     except OSError as error:
         kind = StorageFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else StorageFailed
         raise kind(base_id=base_id, reason=str(error)) from error

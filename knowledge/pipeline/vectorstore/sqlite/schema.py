@@ -15,18 +15,15 @@ code_centre  what the codes are centred on
 Bodies are the unit of sharing: a text that several units have, or that outlives a rebuild, is tokenised and embedded once.
 """
 
-import logging
 from dataclasses import dataclass
 from typing import Final
 
 import apsw
 
-from knowledge.errors import DimensionMismatch, IndexMismatch
+from knowledge.errors import DimensionMismatch, IndexCorrupt, IndexMismatch
 from knowledge.pipeline.vectorstore.sqlite.connection import writing
 
-log = logging.getLogger(__name__)
-
-LAYOUT: Final = 2  #: raise on any change below or of the analyser: older files are rebuilt blank, newer ones refused
+LAYOUT: Final = 2  #: raise on any change below or of the analyser: older files count as lost, newer ones are refused
 
 _TABLES: Final = """
 CREATE TABLE identity (
@@ -72,29 +69,30 @@ class _Identity:
     dimensions: int | None
 
 
+def lay_out(connection: apsw.Connection, base_id: str, dimensions: int | None) -> None:
+    """Make the tables of a base's index if the open file is blank."""
+    with writing(connection):
+        if _identity(connection) is None:
+            _lay_out(connection, base_id, dimensions)
+
+
 def mount(connection: apsw.Connection, base_id: str, dimensions: int | None) -> None:
-    """Make sure that the open file is this base's index; lay the tables out in a blank one.
+    """Make sure that the open file is this base's index.
 
     Raises:
+        IndexCorrupt: it is blank, or of an older layout, which nothing here can read.
         IndexMismatch: it belongs to another base, was written by a newer program, or is no index at all.
         DimensionMismatch: its vectors have another width.
     """
     found = _identity(connection)
-    if found is None or found.layout < LAYOUT:
-        with writing(connection):
-            found = _identity(connection)  # another process may have been faster
-            if found is None:
-                _lay_out(connection, base_id, dimensions)
-            elif found.layout < LAYOUT and found.base_id == base_id:
-                log.error(
-                    "index has an older layout and was emptied; index its items again",
-                    extra={"base": base_id, "found_layout": found.layout, "layout": LAYOUT},
-                )
-                _drop_all(connection)
-                _lay_out(connection, base_id, dimensions)
-            found = _identity(connection)
-    if found is None or found.base_id != base_id:
-        raise IndexMismatch("This index file belongs to another base.", base_id=base_id, found=found and found.base_id)
+    if found is None:
+        raise IndexCorrupt("The index file of this base is empty; index its items again.", base_id=base_id)
+    if found.base_id != base_id:
+        raise IndexMismatch("This index file belongs to another base.", base_id=base_id, found=found.base_id)
+    if found.layout < LAYOUT:
+        raise IndexCorrupt(
+            "The index of this base has an older layout; index its items again.", base_id=base_id, found_layout=found.layout
+        )
     if found.layout != LAYOUT:
         raise IndexMismatch("This index file was written by a newer version.", base_id=base_id, found_layout=found.layout)
     if found.dimensions is None and dimensions is not None:
@@ -133,10 +131,3 @@ def _widen(connection: apsw.Connection, dimensions: int) -> None:
     """A base that searched by words alone got its embedder: its units get vectors one by one, as they are indexed again."""
     connection.execute("UPDATE identity SET dimensions = ? WHERE dimensions IS NULL", (dimensions,))
     connection.execute("INSERT OR IGNORE INTO code_centre VALUES (1, zeroblob(?))", (4 * dimensions,))
-
-
-def _drop_all(connection: apsw.Connection) -> None:
-    """Drop every table; virtual ones first, because they take their shadow tables along."""
-    order = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY sql NOT LIKE 'CREATE VIRTUAL%'"
-    for (name,) in connection.execute(order).fetchall():
-        connection.execute(f'DROP TABLE IF EXISTS "{name}"')

@@ -44,7 +44,7 @@ class SqliteIndexStore:
         self._memory = PerProcess(partial(_Memory, dimensions))
 
     def mount(self) -> None:
-        """Open the file, lay it out if it is blank, and check that it is this base's."""
+        """Open the file and check that it is this base's."""
         with translated(self.base_id), self._connections.lease():
             pass
 

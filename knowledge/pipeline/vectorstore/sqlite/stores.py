@@ -3,13 +3,18 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from knowledge.errors import DimensionMismatch, IndexCorrupt, IndexFault, IndexMismatch
+from knowledge.pipeline.vectorstore.sqlite.connection import connect
 from knowledge.pipeline.vectorstore.sqlite.faults import translated
 from knowledge.pipeline.vectorstore.sqlite.process import PerProcess
+from knowledge.pipeline.vectorstore.sqlite.schema import lay_out, mount
+from knowledge.pipeline.vectorstore.sqlite.soundness import agrees
 from knowledge.pipeline.vectorstore.sqlite.store import SqliteIndexStore
 
 MAX_AWAKE: Final = 64  #: stores that keep connections and codes; one used after 64 others opens its file again
@@ -33,6 +38,11 @@ class SqliteIndexStores:
 
     def create(self, base_id: str, dimensions: int | None) -> SqliteIndexStore:
         """The store of a new base; creating what is there already changes nothing."""
+        path = self._path_of(base_id)
+        with translated(base_id):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with closing(connect(path, self._busy_timeout_seconds)) as connection:
+                lay_out(connection, base_id, dimensions)
         return self.open(base_id, dimensions)
 
     def open(self, base_id: str, dimensions: int | None) -> SqliteIndexStore:
@@ -44,8 +54,8 @@ class SqliteIndexStores:
                 self._let_the_oldest_rest()
                 return known.store
         store = SqliteIndexStore(path, base_id, dimensions, busy_timeout_seconds=self._busy_timeout_seconds)
-        with translated(base_id):
-            path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():  # SQLite would make a new one
+            raise IndexCorrupt("The index file of this base is gone; index its items again.", base_id=base_id)
         store.mount()  # outside the lock: it may have to wait for a writer, and other bases need not
         with self._lock():
             replaced = self._stores.pop(base_id, None)
@@ -54,6 +64,20 @@ class SqliteIndexStores:
             self._stores[base_id] = _Known(store, _file(path))
             self._let_the_oldest_rest()
         return store
+
+    def is_sound(self, base_id: str, dimensions: int | None) -> bool:
+        """See `IndexStores.is_sound`. A connection of its own: what others remember of the file may be the fault."""
+        path = self._path_of(base_id)
+        if not path.exists():
+            return False
+        try:
+            with translated(base_id), closing(connect(path, self._busy_timeout_seconds)) as connection:
+                mount(connection, base_id, dimensions)
+                return agrees(connection, dimensions)
+        except (IndexMismatch, DimensionMismatch):
+            raise
+        except IndexFault:
+            return False
 
     def exists(self, base_id: str) -> bool:
         return self._path_of(base_id).exists()

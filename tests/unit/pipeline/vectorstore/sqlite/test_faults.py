@@ -1,8 +1,8 @@
 """What goes wrong with the file becomes one of our errors and harms nothing else."""
 
 import inspect
-import logging
 import threading
+from contextlib import suppress
 
 import apsw
 import pytest
@@ -17,6 +17,7 @@ from knowledge.errors import (
     StorageFull,
     Unavailable,
 )
+from knowledge.model.documents import text_hash
 from knowledge.pipeline.vectorstore.sqlite import SqliteIndexStores
 from knowledge.pipeline.vectorstore.sqlite.faults import FAULTS, translated
 from tests.contracts.leaves import DIMENSIONS, leaf, vector_of
@@ -41,7 +42,6 @@ OURS_TO_AVOID = {  # mistakes in our own calls: a plain `IndexFault` with the na
     apsw.NoMemError,
     apsw.NotFoundError,
     apsw.RangeError,
-    apsw.SQLError,
     apsw.ThreadingViolationError,
     apsw.TooBigError,
     apsw.VFSFileClosedError,
@@ -148,13 +148,20 @@ def test_damaged_pages_are_corrupt(stores):
         stores.open("damaged", DIMENSIONS).lexical("alpha", 10)
 
 
-def test_empty_file_is_a_blank_index(stores, tmp_path):
-    """A file of 0 bytes, as a crash at creation leaves it, is laid out."""
+@pytest.mark.parametrize("layout", ["no tables", "zero bytes"])
+def test_empty_file_is_corrupt_and_can_be_laid_out(stores, tmp_path, layout):
+    """As a crash at creation leaves it, or a full disk what was there: opening tells, creating makes it an index."""
     path = tmp_path / "blank" / ".knowledge" / "index.sqlite"
     path.parent.mkdir(parents=True)
     path.touch()
+    if layout == "no tables":
+        apsw.Connection(str(path)).pragma("user_version", 1)
 
-    assert [] == list(stores.open("blank", DIMENSIONS).item_ids())
+    with pytest.raises(IndexCorrupt):
+        stores.open("blank", DIMENSIONS)
+    assert not stores.is_sound("blank", DIMENSIONS)
+    assert [] == list(stores.create("blank", DIMENSIONS).item_ids())
+    assert stores.is_sound("blank", DIMENSIONS)
 
 
 def test_index_of_another_base_is_refused(stores, tmp_path):
@@ -183,20 +190,16 @@ def test_other_database_is_refused(stores, tmp_path):
     assert ["precious"] == [name for (name,) in foreign.execute("SELECT name FROM sqlite_schema")]
 
 
-def test_older_layout_is_emptied_loudly(stores, caplog):
-    """Indexes can be rebuilt: one of an older layout starts blank, and an operator can see why."""
+def test_older_layout_counts_as_lost(stores):
+    """Indexes can be rebuilt: one of an older layout is told as one that is gone, and not emptied in silence."""
     store = stores.create("old", DIMENSIONS)
     store.rebuild_material(leaf("a", "alpha"))
     stores.close()
     apsw.Connection(str(store.path)).execute("UPDATE identity SET layout = 0")
 
-    with caplog.at_level(logging.ERROR):
-        reopened = stores.open("old", DIMENSIONS)
-
-    assert [] == list(reopened.item_ids())
-    assert ["index has an older layout and was emptied; index its items again"] == [record.message for record in caplog.records]
-    reopened.rebuild_material(leaf("a", "alpha"))
-    assert_sound(store.path)
+    with pytest.raises(IndexCorrupt):
+        stores.open("old", DIMENSIONS)
+    assert not stores.is_sound("old", DIMENSIONS)
 
 
 def test_newer_layout_is_refused(stores):
@@ -208,6 +211,77 @@ def test_newer_layout_is_refused(stores):
 
     with pytest.raises(IndexMismatch):
         stores.open("new", DIMENSIONS)
+
+
+DAMAGE = {
+    "text": "UPDATE content SET text = 'other words'",
+    "text that is no text": "UPDATE content SET text = CAST(x'ff00ff' AS TEXT)",
+    "no state": "DELETE FROM state",
+    "short vector": "UPDATE vector SET data = x'00'",
+    "short codes": "UPDATE code_block SET records = x'00'",
+    "codes of nobody": "DELETE FROM vector",
+    "blocks that are gone": "DELETE FROM code_block",
+    "words that are gone": "DELETE FROM lexical_data WHERE id > 10",
+    "unit without text": "DELETE FROM material",
+    "table that is gone": "DROP TABLE vector",
+    "identity of nonsense": "UPDATE identity SET layout = 'x'",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_damage_inside_values_is_found(stores, damage):
+    """What SQLite takes for data: nobody gets an error of the driver, of Python or of numpy, and it is told to be unsound."""
+    store = stores.create("damaged", DIMENSIONS)
+    store.rebuild_materials([leaf(f"i{n}", f"alpha {n}", "shared") for n in range(5)])
+    stores.close()
+    breaking = apsw.Connection(str(store.path))
+    breaking.execute("PRAGMA ignore_check_constraints = on")
+    breaking.execute(damage)
+    breaking.close()
+
+    for ask in (
+        lambda index: index.delete_materials(["i1"]),
+        lambda index: index.rebuild_material(leaf("i2", "beta")),
+        lambda index: index.known_hashes([text_hash("shared")]),
+        lambda index: index.lexical("alpha", 5),
+        lambda index: index.nearest(vector_of("alpha"), 5),
+        lambda index: list(index.units("i3")),
+        lambda index: index.content("i3"),
+        lambda index: index.reclaim(),
+    ):
+        with suppress(IndexFault):
+            ask(stores.open("damaged", DIMENSIONS))
+    assert not stores.is_sound("damaged", DIMENSIONS)
+
+
+@pytest.mark.parametrize("page", [0, 1, 3, 6, 10, 15])
+@pytest.mark.parametrize("damage", ["overwritten", "zeroed", "cut off"])
+def test_damaged_files_end_in_our_errors(stores, page, damage):
+    """Whatever page it is: each call works or is told that the index is damaged."""
+    store = stores.create("damaged", DIMENSIONS)
+    store.rebuild_materials([leaf(f"i{n}", f"alpha {n} {'filler ' * 200}", "shared") for n in range(40)])
+    store.reclaim()
+    stores.close()
+    with store.path.open("r+b") as file:
+        if damage == "cut off":
+            file.truncate(page * 8192)
+        else:
+            file.seek(page * 8192)
+            file.write((b"\xa5" if damage == "overwritten" else b"\0") * 8192)
+
+    for ask in (
+        lambda index: index.lexical("alpha", 5),
+        lambda index: index.nearest(vector_of("alpha"), 5),
+        lambda index: [list(index.units(f"i{n}")) for n in range(40)],
+        lambda index: index.reclaim(),
+        lambda index: index.rebuild_material(leaf("i2", "beta")),
+        lambda index: index.delete_materials([f"i{n}" for n in range(20)]),
+    ):
+        with suppress(IndexFault):
+            ask(stores.open("damaged", DIMENSIONS))
+    assert not stores.is_sound("damaged", DIMENSIONS)
+    stores.drop("damaged")
+    assert [] == list(stores.create("damaged", DIMENSIONS).item_ids())
 
 
 def test_closing_ends_a_running_query_with_a_retryable_error(stores, connection_hook):

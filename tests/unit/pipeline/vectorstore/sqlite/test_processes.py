@@ -26,6 +26,8 @@ for line in sys.stdin:
     verb, *words = line.split()
     if verb == "open":
         store = stores.open(words[0], DIMENSIONS); answer = ""
+    elif verb == "create":
+        store = stores.create(words[0], DIMENSIONS); answer = ""
     elif verb == "put":
         store.rebuild_material(leaf(words[0], " ".join(words[1:]))); answer = ""
     elif verb == "put-many":
@@ -135,7 +137,7 @@ def test_processes_that_create_at_once_share_one_index(stores, new_peer):
     """Whoever lays the file out first, all use it."""
     peers = [new_peer() for _ in range(4)]
     for peer in peers:
-        peer.send("open race")
+        peer.send("create race")
     for peer in peers:
         peer.answer()
     for n, peer in enumerate(peers):
@@ -151,7 +153,7 @@ def test_dropped_and_remade_by_another_process(stores, new_peer):
     for path in store.path.parent.iterdir():
         path.unlink()
     peer = new_peer()
-    peer.ask("open remade")
+    peer.ask("create remade")
     peer.ask("put b beta")
 
     assert ["b"] == list(stores.open("remade", DIMENSIONS).item_ids())

@@ -33,7 +33,7 @@ def test_open_files_are_bounded(tmp_path):
     stores = SqliteIndexStores(lambda base_id: tmp_path / base_id / "i", busy_timeout_seconds=5, max_awake=2)
     opened = {}
     for name in "abcdef":
-        opened[name] = stores.open(name, DIMENSIONS)
+        opened[name] = stores.create(name, DIMENSIONS)
         opened[name].rebuild_material(leaf(name, "tick"))
     held = {file.split("/")[0] for file in open_files(tmp_path)}
     answers = [[hit.item_id for hit in opened[name].nearest(vector_of("tick"), 1)] for name in "abcdef"]
