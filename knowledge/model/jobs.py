@@ -89,7 +89,7 @@ class JobSpec:
         only_changed: bool = False,
         confined: bool = False,
     ) -> "JobSpec":
-        """`only_changed`: files of the same size and time as before are not indexed again. `confined`: see `reindex_subtree`."""
+        """`only_changed`: files of the same size and time as before are left alone. `confined`: see `reindex_subtree`."""
         asked = {"allow_empty": allow_empty, "only_changed": only_changed, "confined": confined}
         return cls(JobType.PREPARE_ROOT, base_id, (item_id,), parent_id, input=asked)
 
