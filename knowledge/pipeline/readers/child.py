@@ -11,8 +11,10 @@ reader may have started. A thread could not do it: some libraries hold the inter
 import importlib
 import json
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
@@ -44,7 +46,10 @@ def _guarded_by(lifeline: int) -> int:
         os.close(pipe)  # else they would not end when the reader does
     while os.read(lifeline, 1):
         pass
-    os.killpg(0, signal.SIGKILL)
+    group = os.getpgrp()
+    os.setpgid(0, 0)
+    os.killpg(group, signal.SIGKILL)
+    shutil.rmtree(tempfile.gettempdir(), ignore_errors=True)  # the owner made it for this child alone
     os._exit(0)
 
 
