@@ -60,8 +60,8 @@ def test_commands_are_the_documented_ones():
     assert {
         "base create", "base list", "base show", "base delete", "base patch", "base enable-embedder", "base restore",
         "base import", "group create", "group list", "group rename", "group delete", "item add", "item list", "item show",
-        "item reindex", "item delete", "item chunks", "item preview", "item path", "item watch", "search", "extract", "jobs list",
-        "jobs show", "jobs cancel", "jobs requeue", "jobs why", "broker", "config", "db upgrade", "model list",
+        "item reindex", "item delete", "item chunks", "item preview", "item path", "item watch", "search", "extract",
+        "jobs list", "jobs show", "jobs cancel", "jobs requeue", "jobs why", "broker", "config", "db upgrade", "model list",
     } == {" ".join(words) for words, _ in COMMANDS}  # fmt: skip
 
 
