@@ -158,7 +158,7 @@ class _Child:
         command = [sys.executable, "-P", "-m", "knowledge.pipeline.readers.child"]
         try:
             self._process = subprocess.Popen(  # noqa: S603 - our own module
-                [*command, factory, json.dumps(asdict(budget)), str(lifeline)],
+                [*command, factory, json.dumps(asdict(budget)), str(lifeline), self._scratch],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
