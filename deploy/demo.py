@@ -20,7 +20,7 @@ from config.settings import load
 from deploy.run import stack
 from knowledge.errors import KnowledgeError
 from knowledge.interfaces.cli import streams
-from knowledge.pipeline.conversion.tesseract import INSTALL
+from knowledge.model.tools import INSTALL_TESSERACT
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 EXAMPLES: Final = ROOT / "deploy" / "examples"
@@ -54,7 +54,7 @@ class Demo:
         with self.phase("scans", "tesseract, which reads a scanned letter"):
             self.reads_scans = has_tesseract()
             if not self.reads_scans:
-                say(f"The letter of 1911 is a scan and will not be found; to have scans read: {INSTALL}")
+                say(f"The letter of 1911 is a scan and will not be found; to have scans read: {INSTALL_TESSERACT}")
         try:
             with self.phase("start", "broker, workers, beat and Flower"):
                 running = stack.up(self.environ)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import apsw
 
@@ -72,6 +72,10 @@ class HeldFiles:
     def stage_file(self, base_id: str, source: Path, reach: Reach = ANYWHERE) -> Staged:
         self._at(Moment.COPYING)
         return self._real.stage_file(base_id, source, reach)
+
+    def stage_stream(self, base_id: str, source: IO[bytes]) -> Staged:
+        self._at(Moment.COPYING)
+        return self._real.stage_stream(base_id, source)
 
     def publish(self, staged: Staged, path: str, *, overwrite: bool = False) -> None:
         self._real.publish(staged, path, overwrite=overwrite)

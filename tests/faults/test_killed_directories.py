@@ -1,15 +1,18 @@
 """kill -9 of a process while it expands a directory: in the middle of a batch, between two, and while one is put in place."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from knowledge.ingestion.prepare import BATCH
 from knowledge.model.documents import text_hash
+from knowledge.model.inputs import FileInput
 from knowledge.model.status import ItemStatus
 from tests.faults.gates import Moment
 from tests.faults.promises import assert_promises
 from tests.fleet import Blow, paragraphs
+from tests.waiting import eventually
 
 FILES = BATCH + 16
 
@@ -48,6 +51,29 @@ def test_killed_expansion_is_parked_and_can_be_asked_for_again(fleet, base, gate
     fleet.gone(root)
     again = fleet.add_directory(base, folder)
     assert (ItemStatus.COMPLETED, FILES) == (fleet.settled(again).status, len(leaves(fleet, base, again)))
+    assert_promises(fleet)
+
+
+@pytest.mark.parametrize("blow", [Blow.KILL_CHILD, Blow.KILL_WORKER])
+@pytest.mark.parametrize(("moment", "skip", "kept"), [(Moment.COPYING, BATCH + 3, BATCH), (Moment.PLACED, 1, BATCH)])
+def test_killed_expansion_of_an_archive_is_finished_by_asking_again(fleet, base, gate, folder, moment, skip, kept, blow):
+    """It is a visible failure with what it had; one command brings the rest, and nothing is there, or paid for, twice."""
+    packed = folder.with_suffix(".zip")
+    shutil.make_archive(str(folder), "zip", folder)
+    gate(moment).arm(skip=skip)
+    (root,) = fleet.add(base, FileInput(path=packed))
+    fleet.strike(blow, gate(moment).wait())
+
+    assert ("failed", "indexing_interrupted") == (fleet.settled(root).status, fleet.settled(root).error)
+    assert_promises(fleet)
+    assert kept == len(leaves(fleet, base, root))
+    fleet.service.reindex_interrupted(base.id)
+    eventually(lambda: FILES == len(leaves(fleet, base, root)), "every member has its item", seconds=60)
+    assert ItemStatus.COMPLETED == fleet.settled(root).status
+    stored = [path for path, _ in fleet.service.rt.files.listing(base.id) if path.startswith("papers.zip/")]
+    assert sorted(stored) == sorted(leaf.relative_path for leaf in leaves(fleet, base, root))
+    fleet.delete(base, root)
+    fleet.gone(root)
     assert_promises(fleet)
 
 

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Final
 
 from knowledge.errors import ConverterMissing
 from knowledge.model.budget import Budget
+from knowledge.model.tools import INSTALL_TESSERACT
 from knowledge.model.wire import load_error
 from knowledge.pipeline.conversion import tesseract
 from knowledge.pipeline.conversion.ocr_child import ERROR, ORDER, PROCESS, PROGRESS, RESULT
@@ -57,7 +58,7 @@ class OcrProcessor:
     def missing(self) -> str | None:
         program = tesseract.find()
         if program is None:
-            return f"Pictures of text are read by tesseract, which is not installed: {tesseract.INSTALL}"
+            return f"Pictures of text are read by tesseract, which is not installed: {INSTALL_TESSERACT}"
         wanted = program.languages(self._languages)
         absent = [name for name in wanted if name not in program.installed]
         if not wanted or absent:

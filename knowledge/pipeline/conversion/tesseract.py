@@ -14,7 +14,6 @@ from typing import Final
 from knowledge.errors import ConversionFault
 from knowledge.pipeline.conversion.apart import bind
 
-INSTALL: Final = "sudo apt-get install -y tesseract-ocr tesseract-ocr-eng"
 MAX_DEFAULT_LANGUAGES: Final = 6  #: with more of them installed than a person would choose, each page takes minutes
 _NO_LANGUAGES: Final = frozenset({"osd", "equ", "snum"})  #: models that are no languages
 _NAME: Final = re.compile(r"[A-Za-z0-9_/-]{1,64}")

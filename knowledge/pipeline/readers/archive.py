@@ -34,6 +34,7 @@ from typing import IO, Any, BinaryIO, Final, Protocol, cast
 from knowledge.errors import CorruptSource, EncryptedSource, SourceFault, UnsupportedSource
 from knowledge.model.budget import Meter
 from knowledge.pipeline.readers.archive_names import decoded_names
+from knowledge.pipeline.readers.xz import open_xz, require_modest_lzma
 from knowledge.pipeline.readers.zip_directory import require_short
 
 BZIP2: Final = "application/x-bzip2"
@@ -58,7 +59,7 @@ _Opener = Callable[[Path], _Stream]
 _PACKED: Final[tuple[tuple[bytes, _Opener], ...]] = (
     (b"\x1f\x8b", gzip.GzipFile),
     (b"BZh", bz2.BZ2File),
-    (b"\xfd7zXZ\0", lzma.LZMAFile),
+    (b"\xfd7zXZ\0", open_xz),
 )
 _PACKED_SUFFIXES: Final = {".gz": "", ".bz2": "", ".xz": "", ".tgz": ".tar", ".tbz2": ".tar", ".txz": ".tar"}
 _ZIP_UTF8: Final = 0x800  #: flag: the name is UTF-8
@@ -168,11 +169,12 @@ def _zip_members(path: Path, meter: Meter) -> Iterator[Member]:
                 shown=shown,
                 size=info.file_size,
                 fault=_zip_fault(info),
-                opener=partial(_zip_stream, archive, info, meter, shown),
+                opener=partial(_zip_stream, archive, path, info, meter, shown),
             )
 
 
-def _zip_stream(archive: zipfile.ZipFile, info: zipfile.ZipInfo, meter: Meter, shown: str) -> BinaryIO:
+def _zip_stream(archive: zipfile.ZipFile, path: Path, info: zipfile.ZipInfo, meter: Meter, shown: str) -> BinaryIO:
+    require_modest_lzma(path, info)
     return _counted(cast(_Stream, archive.open(info)), meter, shown)
 
 

@@ -1,16 +1,20 @@
-"""The process that reads files for another one: `python -P -m knowledge.pipeline.readers.child FACTORY BUDGET LIFELINE`.
+"""The process that reads files for another one.
+
+    python -P -m knowledge.pipeline.readers.child FACTORY BUDGET LIFELINE SCRATCH
 
 It takes one request after the other from stdin and answers on stdout, in frames (see `frames`), until stdin ends. A hostile
 file can make it loop, crash or fill its memory, and then its owner ends it (see `process`).
 
 If its owner dies, however it dies, nothing of it may stay behind. A second, tiny process sees to that: it was forked before
-anything was loaded, waits for the end of a pipe that only the owner holds open, and kills the whole process group, also what a
-reader may have started. A thread could not do it: some libraries hold the interpreter's lock while they loop.
+anything was loaded, waits for the end of a pipe that only the owner holds open, kills the whole process group, also what a
+reader may have started, and removes SCRATCH, the folder of their temporary files. A thread could not do it: some libraries
+hold the interpreter's lock while they loop.
 """
 
 import importlib
 import json
 import os
+import shutil
 import signal
 import sys
 from contextlib import suppress
@@ -24,8 +28,8 @@ if TYPE_CHECKING:  # the guard is forked before anything of this is loaded
 
 
 def main(arguments: list[str]) -> None:
-    factory, budget, lifeline = arguments
-    guard = _guarded_by(int(lifeline))
+    factory, budget, lifeline, scratch = arguments
+    guard = _guarded_by(int(lifeline), scratch)
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     _silence()
     _limit(int(json.loads(budget)["memory_bytes"]))
@@ -34,7 +38,7 @@ def main(arguments: list[str]) -> None:
     os.waitpid(guard, 0)
 
 
-def _guarded_by(lifeline: int) -> int:
+def _guarded_by(lifeline: int, scratch: str) -> int:
     """Fork the process that waits for the owner's end; its id."""
     pid = os.fork()
     if pid:
@@ -44,7 +48,10 @@ def _guarded_by(lifeline: int) -> int:
         os.close(pipe)  # else they would not end when the reader does
     while os.read(lifeline, 1):
         pass
-    os.killpg(0, signal.SIGKILL)
+    group = os.getpgrp()
+    os.setpgid(0, 0)
+    os.killpg(group, signal.SIGKILL)
+    shutil.rmtree(scratch, ignore_errors=True)
     os._exit(0)
 
 

@@ -25,6 +25,8 @@ _MARKS: Final = (  # UTF-32 first: its little-endian mark begins with that of UT
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+_AROUND_BYTES: Final = 256  #: before a foreign byte in a long line, that are looked at with it
+_FOREIGN: Final = re.compile(rb"[\x80-\xff\x1b]")
 _CONTROLS: Final = bytes(code for code in range(32) if code not in b"\t\n\v\f\r\x1b\b") + b"\x7f"
 _SURROGATES: Final = re.compile(r"[\x00\ud800-\udfff]")
 #: What files are really written in; more candidates make short texts come out as something exotic.
@@ -210,11 +212,16 @@ def _is_western(sample: bytes) -> bool:
 
 
 def _foreign_lines(data: bytes) -> Iterator[bytes]:
-    """The lines that say something about the charset, up to the size of a sample: the first bytes may all be ASCII."""
-    size = 0
-    for match in re.finditer(rb"[^\n]*[\x80-\xff\x1b][^\n]*\n?", data):
-        line = match.group()[: SAMPLE_BYTES - size]
+    """The lines that say something about the charset, up to the size of a sample: the first bytes may all be ASCII.
+
+    Of a long line, what surrounds its foreign bytes. Each byte is looked at once, however long a line is.
+    """
+    size = end = 0
+    while size < SAMPLE_BYTES and (found := _FOREIGN.search(data, end)):
+        at = found.start()
+        start = max(data.rfind(b"\n", end, at) + 1, end, at - _AROUND_BYTES)
+        stop = data.find(b"\n", at, at + SAMPLE_BYTES - size) + 1 or at + SAMPLE_BYTES - size
+        line = data[start:stop]
+        end = start + len(line)
         size += len(line)
         yield line
-        if size >= SAMPLE_BYTES:
-            return

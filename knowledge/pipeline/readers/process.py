@@ -11,9 +11,11 @@ and mapped files reserve gigabytes of it that cost nothing.
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -151,20 +153,25 @@ class _Child:
         self._budget = budget
         self._unpacker = Unpacker()
         lifeline, self._lifeline = os.pipe()
+        self._scratch = tempfile.mkdtemp(prefix="knowledge-reader-")  # a reader that is killed cannot tidy up
         # -P: the current directory may be somebody's download folder and hold a `json.py`
         command = [sys.executable, "-P", "-m", "knowledge.pipeline.readers.child"]
         try:
             self._process = subprocess.Popen(  # noqa: S603 - our own module
-                [*command, factory, json.dumps(asdict(budget)), str(lifeline)],
+                [*command, factory, json.dumps(asdict(budget)), str(lifeline), self._scratch],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 pass_fds=(lifeline,),
                 start_new_session=True,  # Ctrl-C is the owner's, and the group can be killed as a whole
-                env={name: value for name, value in os.environ.items() if not name.startswith("KNOWLEDGE_")},  # no secrets
+                env={
+                    **{name: value for name, value in os.environ.items() if not name.startswith("KNOWLEDGE_")},  # no secrets
+                    "TMPDIR": self._scratch,
+                },
             )
         except OSError as error:
             os.close(self._lifeline)
+            shutil.rmtree(self._scratch, ignore_errors=True)
             raise ConfigurationError("The process that reads files cannot be started.", reason=error.strerror) from error
         finally:
             os.close(lifeline)
@@ -229,6 +236,7 @@ class _Child:
             with suppress(OSError):
                 pipe.close()
         self._process.wait()
+        shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _await_ready(self) -> None:
         try:

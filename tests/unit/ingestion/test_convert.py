@@ -12,7 +12,7 @@ from knowledge.ingestion import conversions, recovery
 from knowledge.model.inputs import DirectoryInput, FileInput
 from knowledge.model.jobs import JobStatus, JobType
 from knowledge.model.status import ItemStatus, Notice
-from knowledge.pipeline.conversion import tesseract
+from knowledge.model.tools import INSTALL_TESSERACT
 from knowledge.pipeline.conversion.ocr import OcrProcessor
 from tests.scans import mixed, picture, scan
 from tests.waiting import eventually
@@ -449,7 +449,7 @@ class TestWithoutTesseract:
         with pytest.raises(UnsupportedSource) as caught:
             house.add(base, path)
 
-        assert tesseract.INSTALL in str(caught.value)
+        assert INSTALL_TESSERACT in str(caught.value)
         assert [] == house.items(base)
 
     def test_picture_that_loses_its_converter_fails_with_the_command(self, house, tmp_path, monkeypatch):
@@ -464,7 +464,7 @@ class TestWithoutTesseract:
         done = settle(house, item)
 
         assert "unsupported" == done.error
-        assert tesseract.INSTALL in str(done.error_detail["message"])
+        assert INSTALL_TESSERACT in str(done.error_detail["message"])
 
     def test_chosen_processor_that_is_not_there_is_an_error(self, house, tmp_path):
         """Whoever chose it is told; nothing is indexed without it."""

@@ -127,3 +127,10 @@ def test_clean_text_is_what_the_pipeline_expects():
 def test_text_is_told_from_binary(sample, is_text):
     """Valid UTF-8 may hold a stray NUL; anything else with NULs is no text."""
     assert is_text == looks_like_text(sample)
+
+
+def test_foreign_bytes_deep_in_a_long_line_are_found():
+    """They decide, however much ASCII stands around them; and each byte is looked at once, or this would take hours."""
+    text = "x" * 3_000_000 + " à la façon des élèves " + "y" * 1_000_000 + "\n" + "plain\n" * 1_000
+
+    assert text == decode(text.encode("cp1252")).text

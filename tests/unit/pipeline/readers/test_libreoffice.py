@@ -9,13 +9,15 @@ from socketserver import BaseRequestHandler, TCPServer
 import psutil
 import pytest
 
-from knowledge.errors import CorruptSource, ReaderBudgetExceeded, UnsupportedSource
+from knowledge.errors import CancelRequested, CorruptSource, ReaderBudgetExceeded, UnsupportedSource
 from knowledge.model.budget import Budget
 from knowledge.pipeline.readers import libreoffice
 from knowledge.pipeline.readers.doc import DocReader
 from knowledge.pipeline.readers.ppt import PptReader
+from knowledge.pipeline.readers.process import ReaderProcess
 from knowledge.pipeline.readers.registry import ReaderRegistry
 from tests.unit.pipeline.readers.samples import FOLDER, sample
+from tests.waiting import eventually
 
 
 def read(path, reader=None, budget=None):
@@ -106,6 +108,26 @@ def test_converter_that_hangs_is_ended_with_all_it_started(program, temporary, m
     assert [] == list(temporary.iterdir())
     for name in ("inner", "outer"):
         assert not _is_running(int((tmp_path / name).read_text()))
+
+
+def test_converter_goes_with_the_process_that_reads(program, temporary, tmp_path):
+    """A reader process that is killed cannot end what it started, nor remove what it wrote."""
+    program(f"sleep 600 & echo $! >{tmp_path}/inner; echo $$ >{tmp_path}/outer; wait")
+    process = ReaderProcess(Budget(seconds=120))
+
+    def stop_when_it_runs():
+        if (tmp_path / "outer").exists() and (tmp_path / "outer").read_text().strip():
+            assert any(temporary.rglob("file.doc"))
+            raise CancelRequested
+
+    with pytest.raises(CancelRequested):
+        process.read(FOLDER / "report.doc", "report.doc", lambda finding: None, stop_when_it_runs)
+    process.close()
+
+    for name in ("inner", "outer"):
+        pid = int((tmp_path / name).read_text())
+        eventually(lambda pid=pid: not _is_running(pid), f"{name} is gone")
+    assert [] == list(temporary.iterdir())
 
 
 def test_budget_of_the_file_counts_for_the_converter(program, temporary):

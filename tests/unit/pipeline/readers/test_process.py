@@ -232,14 +232,22 @@ ReaderProcess(factory=FACTORY).read(Path(sys.argv[1]), "x", tell, lambda: None)
 def test_nothing_outlives_an_owner_that_is_killed(tmp_path, what):
     """kill -9 of a worker's slot: its reader is gone at once, with what it has started, even in a library's endless loop."""
     (tmp_path / "x").write_text(what)
-    owner = subprocess.Popen([sys.executable, "-c", OWNER, str(tmp_path / "x")], stdout=subprocess.PIPE, text=True)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    environment = os.environ | {"TMPDIR": str(temporary)}
+    owner = subprocess.Popen(
+        [sys.executable, "-c", OWNER, str(tmp_path / "x")], stdout=subprocess.PIPE, text=True, env=environment
+    )
     pids = [int(pid) for pid in owner.stdout.readline().split()]
+    kept = list(temporary.iterdir())
 
     owner.kill()
     owner.wait()
 
     assert pids
+    assert kept
     eventually(lambda: all(map(is_over, pids)), "the processes are gone")
+    eventually(lambda: not list(temporary.iterdir()), "their temporary files are gone")
 
 
 def test_threads_take_turns(process, read, tmp_path):
