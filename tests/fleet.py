@@ -5,7 +5,6 @@ Every process dies with the test run, however that ends, and only processes that
 `Fleet.start` and `Fleet.stop` are for whoever owns the fleet; everything else is what a test asks or does.
 """
 
-import ctypes
 import os
 import re
 import secrets
@@ -41,6 +40,7 @@ from knowledge.model.views import Base, Item
 from knowledge.pipeline.indexing import chunker
 from knowledge.service import KnowledgeService
 from tests.fakes.embedder_server import RemoteEmbedderServer
+from tests.modes import bound_by_modes
 from tests.waiting import eventually
 
 ROOT: Final = Path(__file__).parents[1]
@@ -101,7 +101,7 @@ class Fleet:
         settings: environment variables on top of `QUICK`.
         workers: which workers run all the time.
         embedder_seconds: how long a request for vectors may take.
-        bound_by_modes: file modes count for its processes also where they run as root.
+        modes_bind: file modes count for its processes also where they run as root.
     """
 
     def __init__(
@@ -112,13 +112,13 @@ class Fleet:
         settings: Mapping[str, str] | None = None,
         workers: Sequence[str] = WORKERS,
         embedder_seconds: float = 300.0,
-        bound_by_modes: bool = False,
+        modes_bind: bool = False,
     ) -> None:
         self.root = root
         self.application = application
         self.workers = tuple(workers)
         self._embedder_seconds = embedder_seconds
-        self._bound_by_modes = bound_by_modes
+        self._modes_bind = modes_bind
         self._settings = dict(settings or {})
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._forget()
@@ -272,7 +272,7 @@ class Fleet:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=_before_exec(bound_by_modes=self._bound_by_modes),
+                preexec_fn=_before_exec(modes_bind=self._modes_bind),
             )
 
     def _kill(self, name: str) -> None:
@@ -526,21 +526,17 @@ class Fleet:
         return owner.pid
 
 
-def _before_exec(*, bound_by_modes: bool) -> Callable[[], None]:
+def _before_exec(*, modes_bind: bool) -> Callable[[], None]:
     """What a child does between fork and exec."""
-    bind = dies_with(os.getpid())
-    libc = ctypes.CDLL(None)
+    steps = [dies_with(os.getpid()), *([bound_by_modes()] if modes_bind else [])]
 
     def do() -> None:
-        bind()
-        for capability in _BEYOND_MODES if bound_by_modes and os.geteuid() == 0 else ():
-            libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)  # what is exec'd cannot have it, root or not
+        for step in steps:
+            step()
 
     return do
 
 
-_PR_CAPBSET_DROP: Final = 24
-_BEYOND_MODES: Final = (1, 2)  #: CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
 _SWEPT: Final = re.compile(r"Task knowledge\.recovery\[.*succeeded")
 _BEATS: Final = re.compile(
     r"Task knowledge\.(due-tick|recovery)\[.*(received|succeeded)|Sending due task|\.(due-tick|recovery) sent|beat: Waking up"

@@ -110,6 +110,7 @@ class IndexStores(Protocol):
             IndexCorrupt: it is gone, blank, of an older layout, or damaged, as far as opening shows. Whoever made it blank
                 would hide that everything in it is lost.
             IndexMismatch, DimensionMismatch: it is another one; it is left as it is.
+            StorageFailed: it cannot be looked at, which says nothing about what it holds.
         """
         ...
 
@@ -121,7 +122,9 @@ class IndexStores(Protocol):
         """
         ...
 
-    def exists(self, base_id: str) -> bool: ...
+    def exists(self, base_id: str) -> bool:
+        """Whether it is there. Raises `StorageFailed`: that cannot be told."""
+        ...
 
     def drop(self, base_id: str) -> None:
         """Close and remove the index; absent is fine."""

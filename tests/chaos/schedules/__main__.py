@@ -91,7 +91,7 @@ def theatre(*, is_own: bool) -> Iterator["Theatre"]:
         settings=settings,
         workers=WORKERS,
         embedder_seconds=EMBEDDER_SECONDS,
-        bound_by_modes=True,
+        modes_bind=True,
     )
     (root / "data").mkdir(mode=0o700)
     disk = Disk(root / "data" / "bases", is_own=is_own)

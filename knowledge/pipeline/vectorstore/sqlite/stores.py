@@ -54,7 +54,7 @@ class SqliteIndexStores:
                 self._let_the_oldest_rest()
                 return known.store
         store = SqliteIndexStore(path, base_id, dimensions, busy_timeout_seconds=self._busy_timeout_seconds)
-        if not path.exists():  # SQLite would make a new one
+        if not _is_there(path, base_id):  # SQLite would make a new one
             raise IndexCorrupt("The index file of this base is gone; index its items again.", base_id=base_id)
         store.mount()  # outside the lock: it may have to wait for a writer, and other bases need not
         with self._lock():
@@ -68,7 +68,7 @@ class SqliteIndexStores:
     def is_sound(self, base_id: str, dimensions: int | None) -> bool:
         """See `IndexStores.is_sound`. A connection of its own: what others remember of the file may be the fault."""
         path = self._path_of(base_id)
-        if not path.exists():
+        if not _is_there(path, base_id):
             return False
         try:
             with translated(base_id), closing(connect(path, self._busy_timeout_seconds)) as connection:
@@ -80,7 +80,7 @@ class SqliteIndexStores:
             return False
 
     def exists(self, base_id: str) -> bool:
-        return self._path_of(base_id).exists()
+        return _is_there(self._path_of(base_id), base_id)
 
     def drop(self, base_id: str) -> None:
         path = self._path_of(base_id)
@@ -106,6 +106,20 @@ class SqliteIndexStores:
 class _Known:
     store: SqliteIndexStore
     file: tuple[int, int] | None
+
+
+def _is_there(path: Path, base_id: str) -> bool:
+    """Whether there is an index. One that cannot be looked at is not gone: what is gone is told as lost.
+
+    Raises:
+        StorageFailed: it cannot be told. `Path.exists` answers False to that in newer Pythons, and raises in older ones.
+    """
+    with translated(base_id):
+        try:
+            path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
 
 
 def _file(path: Path) -> tuple[int, int] | None:

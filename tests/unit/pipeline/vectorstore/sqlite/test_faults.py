@@ -164,6 +164,17 @@ def test_empty_file_is_corrupt_and_can_be_laid_out(stores, tmp_path, layout):
     assert stores.is_sound("blank", DIMENSIONS)
 
 
+@pytest.mark.parametrize("look", ["open", "is_sound", "exists"])
+def test_file_that_cannot_be_looked_at_is_not_gone(tmp_path, look):
+    """Gone would mean that everything in it is told as lost; a folder that is shut for a while is a fault of the disk."""
+    (tmp_path / "loop").symlink_to("loop")
+    stores = SqliteIndexStores(lambda base_id: tmp_path / "loop" / "index.sqlite", busy_timeout_seconds=0.05)
+    given = ("b1",) if look == "exists" else ("b1", DIMENSIONS)
+
+    with pytest.raises(StorageFailed):
+        getattr(stores, look)(*given)
+
+
 def test_index_of_another_base_is_refused(stores, tmp_path):
     """A file that was copied to the wrong place is not used and not changed."""
     stores.create("mine", DIMENSIONS).rebuild_material(leaf("a", "alpha"))
