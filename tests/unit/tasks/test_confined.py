@@ -10,9 +10,9 @@ from knowledge import BaseInput, DirectoryInput, FileInput, NoteInput
 from knowledge.catalog import items
 from knowledge.errors import KnowledgeError, PathNotAllowed
 from knowledge.files import local, reach
-from knowledge.ingestion import prepare
 from knowledge.model.jobs import JobStatus
 from knowledge.model.status import ItemStatus, ItemType
+from knowledge.pipeline.sources.directory import DirectoryChildren
 from tests.near import Near
 
 SECRET = "the secret of the lighthouse"
@@ -150,7 +150,7 @@ def test_sources_of_a_clients_bundle_are_read_for_nobody(house, near, pack, inbo
     made = near.import_base(pack(there=outside / "secret.md", relative="secret.md", here=inbox / "here.md"))
     house.work()
     (outside / "secret.md").write_text(SECRET)
-    rows = {item.title: item for item in house.items(made)}
+    rows = {item.relative_path: item for item in house.items(made)}
     assert {ItemStatus.COMPLETED} == {item.status for item in rows.values()}
 
     for service in (near, house.service):
@@ -166,7 +166,7 @@ def test_sources_of_a_clients_bundle_are_read_for_nobody(house, near, pack, inbo
     restored = house.service.restore_base(made.id, "again", None)
     house.work()
     with pytest.raises(PathNotAllowed):
-        house.service.reindex_items(restored.base.id, [item.id for item in restored.items if item.title == "there.md"])
+        house.service.reindex_items(restored.base.id, [item.id for item in restored.items if item.relative_path == "there.md"])
     assert not finds_secret(house, restored.base.id)
 
 
@@ -286,21 +286,60 @@ def test_a_file_swapped_between_listing_and_copying_is_left_out(house, near, bas
     top.mkdir()
     _written(top / "a.md", "the text of a")
     _written(top / "secret.md", "harmless")
-    scan = prepare.scan
+    scan = DirectoryChildren.scan
 
     def scan_and_swap(*arguments):
         found = list(scan(*arguments))
         (top / "secret.md").unlink()
         (top / "secret.md").symlink_to(outside / "secret.md")
-        return iter(found)
+        yield from found
 
-    monkeypatch.setattr(prepare, "scan", scan_and_swap)
+    monkeypatch.setattr(DirectoryChildren, "scan", scan_and_swap)
     (outside / "secret.md").write_text(SECRET)
     (root,) = near.add_items(base.id, [DirectoryInput(path=top)]).items
     house.work()
 
     assert ["a.md"] == [item.title for item in house.items(base) if item.type is ItemType.FILE]
     assert {"path_not_allowed": 1} == house.item(root).data["skipped"]["reasons"]
+
+
+@pytest.mark.parametrize("how", ["named", "in a folder"])
+def test_an_archive_swapped_while_it_is_opened_is_not_read(house, near, base, inbox, outside, swap, how):
+    """Its members come from the file that was judged, or there are none."""
+    top = inbox / "docs"
+    top.mkdir()
+    place = top / "papers.zip"
+    for path, text in ((place, "harmless"), (outside / "theirs.zip", SECRET)):
+        with ZipFile(path, "w") as archive:
+            archive.writestr("a.md", text)
+    _written(top / "b.md", "the text of b")
+    near.add_items(base.id, [FileInput(path=place) if how == "named" else DirectoryInput(path=top)])
+    swap(place, outside / "theirs.zip")
+    house.work()
+
+    assert not finds_secret(house, base.id)
+    (archive,) = [item for item in house.items(base) if item.type is ItemType.ARCHIVE]
+    assert (ItemStatus.FAILED, True) == (archive.status, archive.error in ("path_not_allowed", "path_unreadable"))
+    assert (how == "in a folder") is bool(house.service.search(base.id, "text").hits)
+
+
+@pytest.mark.parametrize("who", ["the client", "the owner"])
+def test_members_of_a_clients_archive_are_read_again_below_the_roots_only(house, near, base, inbox, outside, who):
+    """An archive that has become a link to somebody else's gives nothing, member by member either."""
+    place = inbox / "papers.zip"
+    for path, text in ((place, "harmless"), (outside / "theirs.zip", SECRET)):
+        with ZipFile(path, "w") as archive:
+            archive.writestr("a.md", text)
+    near.add_items(base.id, [FileInput(path=place)])
+    house.work()
+    place.unlink()
+    place.symlink_to(outside / "theirs.zip")
+
+    for item in house.items(base):
+        with pytest.raises(PathNotAllowed) as refusal:
+            (near if who == "the client" else house.service).reindex_items(base.id, [item.id])
+        assert [item.id] == refusal.value.details["item_ids"]
+    assert not finds_secret(house, base.id)
 
 
 def test_a_bundle_swapped_while_it_is_opened_is_refused(house, near, pack, inbox, outside, swap):
