@@ -21,8 +21,9 @@ from knowledge.errors import (
     ConverterRefused,
     ConverterUnavailable,
 )
+from knowledge.model.documents import SourceFile
 from knowledge.pipeline.conversion import artefact
-from knowledge.pipeline.conversion.pictures import IMAGE_TYPES
+from knowledge.pipeline.conversion.pictures import IMAGE_TYPES, SUFFIXES_OF
 from knowledge.pipeline.conversion.port import CALL_SECONDS, Converted, Order, Ticket, Waiting
 from knowledge.pipeline.readers.media_type import PDF
 
@@ -72,7 +73,7 @@ class DoclingProcessor:
             "document_timeout": str(order.seconds),
         }
         with order.source.path.open("rb") as file:
-            parts = {"files": (order.source.name, _Timed(file), order.source.media_type)}
+            parts = {"files": (_name(order.source), _Timed(file), order.source.media_type)}
             answer = self._json("POST", "/v1/convert/file/async", data=wanted, files=parts)
         task = answer.get("task_id")
         if not isinstance(task, str) or not task:
@@ -150,6 +151,12 @@ class DoclingProcessor:
             if method == "POST" and self._billed:
                 raise ConversionLost("Whether the converter began is not known.", reason=type(error).__name__) from None
             raise ConverterUnavailable(reason=type(error).__name__) from None
+
+
+def _name(source: SourceFile) -> str:
+    """With a suffix that says what the bytes are: the server goes by it."""
+    fitting = SUFFIXES_OF.get(source.media_type, ())
+    return source.name if not fitting or source.suffix in fitting else f"{source.name}{fitting[0]}"
 
 
 class _Timed:

@@ -88,6 +88,16 @@ def test_text_pdf_goes_to_the_chosen_processor(house, docling, tmp_path):
     assert "docling" == settle(house, item).quality.converter
 
 
+def test_name_says_what_the_bytes_are(house, docling, tmp_path):
+    """docling goes by the suffix; a PDF that is called otherwise is sent under a name that fits."""
+    paths = [scan(tmp_path / "a.pdf", "Ring"), scan(tmp_path / "b.pdf", "Ring").rename(tmp_path / "b.dat")]
+    base = house.base(file_processor="docling")
+    for item in house.add(base, *paths):
+        settle(house, item)
+
+    assert ["a.pdf", "b.dat.pdf"] == sorted(docling.stats()["names"])
+
+
 @pytest.mark.parametrize("at", ["poll", "result"])
 def test_unknown_task_is_final(house, docling, tmp_path, at):
     """404 for a task that was accepted: it fails at once, instead of waiting for ever; nothing is submitted again."""
@@ -123,7 +133,7 @@ def test_converter_that_never_finishes(make, docling, tmp_path):
 def test_converter_that_answers_late_is_waited_for(make, docling, tmp_path):
     """However many looks it takes, it is submitted once."""
     house = make(conversion_seconds=600)
-    docling.behave(after=150)
+    docling.behave(after=40)
     _, item = add(house, scan(tmp_path / "scan.pdf", "Ring"))
 
     assert ItemStatus.COMPLETED is settle(house, item).status
