@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 CONNECT_SECONDS: Final = 3.0
 MAX_RESULT_BYTES: Final = 512 << 20
 PAGE_BREAK: Final = "<!-- knowledge: page ends -->"
+_RESULT: Final = "result.md"
 _SAID_CHARACTERS: Final = 300  #: of what the server says; it may quote the document
 _DONE: Final = frozenset({"success", "partial_success"})
 
@@ -81,6 +82,8 @@ class DoclingProcessor:
         return {"task": task, "media_type": order.source.media_type, "name": order.source.name}
 
     def poll(self, ticket: Ticket, work: Path) -> Waiting | Converted:
+        if (work / _RESULT).exists():  # fetched by an earlier look, which could not place it; the server has forgotten it
+            return Converted(work / _RESULT)
         task = quote(str(ticket["task"]), safe="")
         answer = self._json("GET", f"/v1/status/poll/{task}", params={"wait": "0"})
         status = answer.get("task_status")
@@ -93,8 +96,8 @@ class DoclingProcessor:
                 "The converter tells of a status that its protocol does not have.", status=str(status)[:40]
             )
         found = _found(self._json("GET", f"/v1/result/{task}"), ticket)
-        artefact.write(work / "result.part", found)
-        return Converted((work / "result.part").rename(work / "result.md"))
+        artefact.write(work / f"{_RESULT}.part", found)
+        return Converted((work / f"{_RESULT}.part").rename(work / _RESULT))
 
     def cancel(self, ticket: Ticket, work: Path) -> None:
         """Its protocol has no way to stop a task; the server forgets results by itself."""

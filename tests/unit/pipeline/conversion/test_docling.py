@@ -6,9 +6,18 @@ from knowledge.ingestion import recovery
 from knowledge.model.jobs import JobStatus, JobType
 from knowledge.model.status import ItemStatus, Notice
 from knowledge.pipeline.conversion.docling import PAGE_BREAK, DoclingProcessor
+from tests.contracts.processor_contract import ProcessorContract
 from tests.fakes.docling_server import FakeDocling
 from tests.scans import mixed, scan
 from tests.waiting import eventually
+
+
+class TestContract(ProcessorContract):
+    @pytest.fixture
+    def processor(self, docling):
+        docling.behave(pages=["The fog signal sounds", "every ninety seconds."], after=2)
+        return DoclingProcessor(url=docling.url, api_key="right")
+
 
 WORDS = "The tower has two hundred and four steps."
 
@@ -109,6 +118,17 @@ def test_unknown_task_is_final(house, docling, tmp_path, at):
     assert (ItemStatus.FAILED, "conversion_lost") == (done.status, done.error)
     assert 1 == docling.stats()["submitted"]
     assert [] == house.rt.files.work_folders(item.base_id)
+
+
+def test_result_that_cannot_be_placed_is_not_lost(make, docling, tmp_path):
+    """The base is busy when the result is there; the server gives it once."""
+    house = make(lock_seconds=0.05)
+    base, item = add(house, scan(tmp_path / "scan.pdf", "Ring"))
+    with house.rt.locks.base(base.id):
+        eventually(lambda: house.work() >= 0 and docling.stats()["fetched"], "it was fetched", seconds=60)
+
+    assert ItemStatus.COMPLETED is settle(house, item).status
+    assert 1 == docling.stats()["fetched"]
 
 
 def test_others_go_on_after_a_lost_task(house, docling, tmp_path):
