@@ -9,7 +9,7 @@ thousand waiting jobs come back once each, in their order, and not all at once.
 import uuid
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import ColumnElement, and_, exists, func, or_, select, update
 
@@ -83,6 +83,11 @@ def pause(tx: Tx, scope: str, seconds: float) -> None:
     upsert(tx, RATE, ["id"], {"id": _pause_id(scope), "scope": scope, "starts_at": now, "lease_until": until})
 
 
+def prune(tx: Tx) -> None:
+    """Remove what no longer counts of hosts and services that nobody asks any more."""
+    tx.execute(RATE.delete().where(_is_old(utc_now())))
+
+
 def _next_start(starts: list[datetime], limit: Limit, now: datetime) -> datetime:
     """Behind everybody who waits, at the pace that the limit allows."""
     moment = now + SHORTEST_WAIT
@@ -100,7 +105,8 @@ def _is_held(now: datetime) -> ColumnElement[bool]:
         JOB.c.status == JobStatus.RUNNING,
         JOB.c.lease_until > now,
     )
-    return and_(RATE.c.released_at.is_(None), or_(and_(RATE.c.run_token.is_not(None), its_run), RATE.c.lease_until > now))
+    its_lease = and_(RATE.c.lease_until.is_not(None), RATE.c.lease_until > now)  # never unknown, or NOT would be as well
+    return and_(RATE.c.released_at.is_(None), or_(and_(RATE.c.run_token.is_not(None), its_run), its_lease))
 
 
 def _waits() -> ColumnElement[bool]:
@@ -117,9 +123,12 @@ def _somebody_waits(tx: Tx, others: ColumnElement[bool], now: datetime) -> bool:
 
 def _forget(tx: Tx, scope: str, now: datetime) -> None:
     """Remove what no longer counts: old starts, and the bookings of jobs that have ended."""
-    old: Any = and_(RATE.c.starts_at <= now - WINDOW, ~_is_held(now), ~_waits())
     idle_booking = and_(RATE.c.job_id.is_not(None), RATE.c.run_token.is_(None), ~_waits())
-    tx.execute(RATE.delete().where(RATE.c.scope == scope, or_(old, idle_booking)))
+    tx.execute(RATE.delete().where(RATE.c.scope == scope, or_(_is_old(now), idle_booking)))
+
+
+def _is_old(now: datetime) -> ColumnElement[bool]:
+    return and_(RATE.c.starts_at <= now - WINDOW, ~_is_held(now), ~_waits())
 
 
 def _booking_id(limit: Limit, job: Job) -> str:

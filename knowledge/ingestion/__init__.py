@@ -4,6 +4,9 @@ add.py        accept inputs: bytes, rows and jobs in one commit
 prepare.py    job: expand a directory into child rows and their jobs
 index.py      job: read, cut, embed one leaf and replace its material
 capture.py    write the snapshot of a note
+convert.py    job: look at the conversion of a file, whose first look begins it
+conversions.py  the folders in which conversions work
+readable.py   which files can become text here
 delete.py     hide subtrees now; job: remove them
 purge.py      physical removal under the base lock
 recovery.py   the sweep: settle lost runs, park what nobody does, send again what got lost

@@ -23,7 +23,7 @@ from knowledge.db.engine import Tx
 from knowledge.errors import ConversionFault, ConversionTimeout, SourceFault
 from knowledge.files.paths import derived
 from knowledge.files.store import Staged
-from knowledge.ingestion import conversions
+from knowledge.ingestion import capture, conversions
 from knowledge.ingestion.placing import placing
 from knowledge.ingestion.run import PutBack, Run
 from knowledge.model.documents import SourceFile
@@ -130,7 +130,7 @@ def _begin(rt: Runtime, run: Run, item: Item, processor: FileProcessor) -> None:
     assert item.relative_path is not None  # it was read, or it would not be known that it must be converted
     with rt.files.local(item.base_id, item.relative_path) as stored:
         work = conversions.make(rt, item.base_id, job.id, stored)
-    source = SourceFile(path=work / conversions.SOURCE, name=item.title, media_type=str(job.input["media_type"]))
+    source = SourceFile(path=work / conversions.SOURCE, name=capture.file_name(item), media_type=str(job.input["media_type"]))
     began = clock.seconds()
     try:
         conversions.keep_ticket(work, processor.name, {})

@@ -21,11 +21,16 @@ class LeftOut:
             self._named.append({"path": relative, "reason": str(reason)})
 
     @property
+    def reasons(self) -> dict[str, int]:
+        """How many for each reason."""
+        return dict(self._reasons)
+
+    @property
     def stored(self) -> dict[str, object] | None:
         """As the item keeps it; None if everything was taken."""
         if not self._reasons:
             return None
-        return {"count": self._reasons.total(), "reasons": dict(self._reasons), "sample": self._named}
+        return {"count": self._reasons.total(), "reasons": self.reasons, "sample": self._named}
 
     @property
     def notices(self) -> set[Notice]:

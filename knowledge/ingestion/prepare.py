@@ -295,8 +295,8 @@ class _Expansion:
         if is_kept:
             status.finish_expansion(tx, root, notices)
         else:
-            message = {"message": str(NoIndexableFiles()), "skipped": self._left_out.stored}
-            status.fail(tx, root, NoIndexableFiles.code, message)
+            why = {"message": f"This {root.type} holds no file that can be read.", "skipped": self._left_out.reasons}
+            status.fail(tx, root, NoIndexableFiles.code, why)
         for item_id, entry in broken:
             status.fail_expansion(
                 tx, root.base_id, item_id, entry.error.code, {"message": str(entry.error), **entry.error.details}

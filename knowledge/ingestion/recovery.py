@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from knowledge.catalog import bases, jobs, orphans, requests, status, workers
+from knowledge.catalog import bases, jobs, orphans, rate, requests, status, workers
 from knowledge.db.columns import utc_now
 from knowledge.errors import BaseBusy, KnowledgeError
 from knowledge.ingestion import conversions
@@ -201,6 +201,7 @@ def _history(rt: Runtime) -> None:
         jobs.prune(tx)
         workers.forget_old(tx)
         requests.prune(tx)
+        rate.prune(tx)
     rt.cache.evict()
 
 

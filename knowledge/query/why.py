@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from knowledge.catalog import items, jobs, workers
 from knowledge.db.columns import utc_now
 from knowledge.db.engine import Tx
+from knowledge.ingestion.capture import NO_PLACE
 from knowledge.locks.process import is_dead, this_process
 from knowledge.model.ids import ItemId
 from knowledge.model.jobs import ACTIVE_JOB, Job, JobStatus, JobType, Owner
@@ -42,6 +43,11 @@ def _sentence(item: Item, job: Job | None, owner_alive: bool | None) -> str:
         return f"{whose} is working on it."
     if job.type is JobType.CHECK_FILE_PROCESSING_RESULT and job.progress:
         return _of_conversion(job)
+    if job.error == NO_PLACE:
+        asked = job.error_detail.get("scope")
+        return (
+            f"It waits until {job.scheduled_at.isoformat()} for its turn ({NO_PLACE}): {asked} is asked as often as it may be."
+        )
     if job.error:
         return f"It waits until {job.scheduled_at.isoformat()} after {job.error} (attempt {job.attempt})."
     if job.scheduled_at > utc_now():

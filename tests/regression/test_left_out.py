@@ -12,7 +12,7 @@ from knowledge.ingestion import left_out
 from knowledge.interfaces.cli.root import run
 from knowledge.model.inputs import DirectoryInput, FileInput
 from knowledge.model.status import ItemStatus, ItemType
-from tests.archives import written
+from tests.archives import written, zipped
 
 KINDS = {  # of fifteen files each is the first; how it is left out, None if it is taken
     "note.md": (b"a note", None),
@@ -219,9 +219,12 @@ def test_only_what_changed_is_indexed_again_if_that_is_asked_for(house, base, tm
     docs = tmp_path / "docs"
     for name in ("same.md", "changed.md", "touched.md", "gone.md", "bad.json"):
         written(docs / name, b"{lighthouse")
+    written(docs / "same.zip", zipped({"same inside.md": "x"}))
+    packed = written(docs / "changed.zip", zipped({"changed inside.md": "x"}))
     root = added(house, base, docs)
     ids = {item.title: item.id for item in house.items(base)}
     written(docs / "changed.md", b"another text")
+    written(packed, zipped({"changed inside.md": "another"}))
     os.utime(docs / "touched.md", ns=(1, 1))
     (docs / "gone.md").unlink()
     written(docs / "new.md", b"new")
@@ -233,7 +236,7 @@ def test_only_what_changed_is_indexed_again_if_that_is_asked_for(house, base, tm
         names[job.item_ids[0]] for job in house.jobs() if job.id not in before and job.type == "knowledge.index-documents"
     }
 
-    assert {"changed.md", "touched.md", "new.md", "bad.json"} == worked
-    assert ids["same.md"] in names
+    assert {"changed.md", "touched.md", "new.md", "bad.json", "changed inside.md"} == worked
+    assert {ids["same.md"], ids["same inside.md"]} < names.keys()
     assert "gone.md" not in names.values()
     assert "another text" == house.service.preview(ids["changed.md"]).text

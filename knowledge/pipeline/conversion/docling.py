@@ -21,8 +21,9 @@ from knowledge.errors import (
     ConverterRefused,
     ConverterUnavailable,
 )
+from knowledge.model.documents import SourceFile
 from knowledge.pipeline.conversion import artefact
-from knowledge.pipeline.conversion.pictures import IMAGE_TYPES
+from knowledge.pipeline.conversion.pictures import IMAGE_TYPES, SUFFIXES_OF
 from knowledge.pipeline.conversion.port import CALL_SECONDS, Converted, Order, Ticket, Waiting
 from knowledge.pipeline.readers.media_type import PDF
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 CONNECT_SECONDS: Final = 3.0
 MAX_RESULT_BYTES: Final = 512 << 20
 PAGE_BREAK: Final = "<!-- knowledge: page ends -->"
+_RESULT: Final = "result.md"
 _SAID_CHARACTERS: Final = 300  #: of what the server says; it may quote the document
 _DONE: Final = frozenset({"success", "partial_success"})
 
@@ -72,7 +74,7 @@ class DoclingProcessor:
             "document_timeout": str(order.seconds),
         }
         with order.source.path.open("rb") as file:
-            parts = {"files": (order.source.name, _Timed(file), order.source.media_type)}
+            parts = {"files": (_name(order.source), _Timed(file), order.source.media_type)}
             answer = self._json("POST", "/v1/convert/file/async", data=wanted, files=parts)
         task = answer.get("task_id")
         if not isinstance(task, str) or not task:
@@ -80,6 +82,8 @@ class DoclingProcessor:
         return {"task": task, "media_type": order.source.media_type, "name": order.source.name}
 
     def poll(self, ticket: Ticket, work: Path) -> Waiting | Converted:
+        if (work / _RESULT).exists():  # fetched by an earlier look, which could not place it; the server has forgotten it
+            return Converted(work / _RESULT)
         task = quote(str(ticket["task"]), safe="")
         answer = self._json("GET", f"/v1/status/poll/{task}", params={"wait": "0"})
         status = answer.get("task_status")
@@ -92,8 +96,8 @@ class DoclingProcessor:
                 "The converter tells of a status that its protocol does not have.", status=str(status)[:40]
             )
         found = _found(self._json("GET", f"/v1/result/{task}"), ticket)
-        artefact.write(work / "result.part", found)
-        return Converted((work / "result.part").rename(work / "result.md"))
+        artefact.write(work / f"{_RESULT}.part", found)
+        return Converted((work / f"{_RESULT}.part").rename(work / _RESULT))
 
     def cancel(self, ticket: Ticket, work: Path) -> None:
         """Its protocol has no way to stop a task; the server forgets results by itself."""
@@ -150,6 +154,12 @@ class DoclingProcessor:
             if method == "POST" and self._billed:
                 raise ConversionLost("Whether the converter began is not known.", reason=type(error).__name__) from None
             raise ConverterUnavailable(reason=type(error).__name__) from None
+
+
+def _name(source: SourceFile) -> str:
+    """With a suffix that says what the bytes are: the server goes by it."""
+    fitting = SUFFIXES_OF.get(source.media_type, ())
+    return source.name if not fitting or source.suffix in fitting else f"{source.name}{fitting[0]}"
 
 
 class _Timed:

@@ -9,5 +9,14 @@ GIF: Final = "image/gif"
 WEBP: Final = "image/webp"
 BMP: Final = frozenset({"image/bmp", "image/x-ms-bmp"})
 
+SUFFIXES_OF: Final = {  #: lower case; the usual one first
+    "application/pdf": (".pdf",),
+    PNG: (".png",),
+    JPEG: (".jpg", ".jpeg", ".jpe"),
+    TIFF: (".tif", ".tiff"),
+    GIF: (".gif",),
+    WEBP: (".webp",),
+    **dict.fromkeys(BMP, (".bmp",)),
+}
 IMAGE_TYPES: Final = frozenset({PNG, JPEG, TIFF, GIF, WEBP}) | BMP
-IMAGE_SUFFIXES: Final = frozenset({".png", ".jpg", ".jpeg", ".jpe", ".tif", ".tiff", ".gif", ".webp", ".bmp"})
+IMAGE_SUFFIXES: Final = frozenset(suffix for kind in IMAGE_TYPES for suffix in SUFFIXES_OF[kind])

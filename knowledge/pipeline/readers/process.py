@@ -96,8 +96,11 @@ class ReaderProcess:
 
     def _ready(self) -> "_Child":
         child = self._child
-        if child is not None and (child.owner != os.getpid() or child.has_ended):
+        if child is not None and child.owner != os.getpid():
             child = self._child = None  # another process's, after a fork: nothing of it is ours to end
+        if child is not None and child.has_ended:  # between two files; its guard and its folder are still there
+            self._kill()
+            child = None
         if child is not None and (
             child.files >= self._files_per_child or child.resident_bytes() > self._budget.memory_bytes / 2
         ):

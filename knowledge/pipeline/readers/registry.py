@@ -1,5 +1,6 @@
 """Chooses the reader for a file, runs it, and guards the boundary: clean text, our own errors, notices collected."""
 
+import errno
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import entry_points
@@ -38,6 +39,8 @@ from knowledge.pipeline.sources.snapshot import strip
 GROUP: Final = "knowledge.readers"
 PLAIN_BYTES: Final = 4 << 20
 PLAINEST: Final = frozenset({PLAIN, MARKDOWN})
+#: Errors of the system that a damaged file causes: a place before its beginning, or none at all, as libraries raise them.
+_OF_THE_CONTENT: Final = frozenset({None, errno.EINVAL, errno.EOVERFLOW})
 _DETAIL_CHARACTERS: Final = 300  #: of a library's message; it may quote the file
 
 _T = TypeVar("_T")
@@ -192,8 +195,11 @@ class _Boundary:
         except FileNotFoundError as error:
             raise SourceMissing(**self._details) from error
         except MemoryError as error:
-            raise ReaderBudgetExceeded("Reading this file took more memory than there is.", **self._details) from error
+            message = "Reading this file took more memory than there is."
+            raise ReaderBudgetExceeded(message, **self._details, figure="memory_bytes") from error
         except OSError as error:
+            if error.errno in _OF_THE_CONTENT:
+                raise CorruptSource(**self._details, detail=clean(str(error))[:_DETAIL_CHARACTERS]) from error
             raise SourceFault(**self._details, reason=error.strerror) from error
         except Exception as error:
             log.warning("reader failed", extra={**_fields(self._details), "exception": type(error).__qualname__})

@@ -39,7 +39,7 @@ def require_short(path: Path) -> None:
             record = file.read(_WIDE_END.size)
             if len(record) == _WIDE_END.size and record.startswith(_WIDE_END_MARK):
                 _, entries, length = _WIDE_END.unpack(record)
-    if length > MAX_BYTES:
+    if MAX_BYTES < length <= size:  # one that says to be longer than its file is damaged
         raise ReaderBudgetExceeded(
             "This archive has a longer list of entries than is read.", figure="directory_bytes", found=length, limit=MAX_BYTES,
             entries=entries,

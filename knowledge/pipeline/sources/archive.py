@@ -44,7 +44,7 @@ from knowledge.pipeline.sources.children import (
     Skipped,
     SkipReason,
 )
-from knowledge.pipeline.sources.directory import Accepts, shown
+from knowledge.pipeline.sources.directory import Accepts, shown, stamp_of
 from knowledge.pipeline.sources.ignore import Selection
 from knowledge.pipeline.sources.tooling import is_tool_file, is_tool_folder
 
@@ -121,7 +121,7 @@ class ArchiveChildren:
         checkpoint()
         with self._readable() as place:
             before = _state(place)
-            walk = _Walk(self, place, Meter(_budget(before.st_size)), checkpoint)
+            walk = _Walk(self, place, Meter(_budget(before.st_size)), checkpoint, stamp_of(before))
             yield from walk.entries()
             after = _state(place)
         if (before.st_mtime_ns, before.st_size, before.st_ino) != (after.st_mtime_ns, after.st_size, after.st_ino):
@@ -183,8 +183,9 @@ def _budget(packed_bytes: int) -> Budget:
 class _Walk:
     """One pass through an archive and those inside it."""
 
-    def __init__(self, asked: ArchiveChildren, place: Path, meter: Meter, checkpoint: Checkpoint) -> None:
+    def __init__(self, asked: ArchiveChildren, place: Path, meter: Meter, checkpoint: Checkpoint, stamp: str) -> None:
         self._asked, self._place, self._meter, self._checkpoint = asked, place, meter, checkpoint
+        self._stamp = stamp  # of the archive on disk: while it is the same file, so are its members
         self._archive = quote_from_bytes(os.fsencode(asked.path))
         self._below = f"{asked.place}/" if asked.place else ""
         self._times: Counter[str] = Counter()
@@ -311,7 +312,7 @@ class _Walk:
         times = self._times[relative]
         data = self._data(place) | ({OCCURRENCE_KEY: times} if times > 1 else {})
         source = f"{self._asked.source}/{relative.removeprefix(self._asked.prefix)}"
-        return Child(ItemType.FILE, relative, source, content, size=size, data=data)
+        return Child(ItemType.FILE, relative, source, content, size=size, stamp=self._stamp, data=data)
 
     def _announced(self, relative: str, place: str) -> Iterator[Folder]:
         """The folders above, each once: their rows must know where in the archive they lie."""

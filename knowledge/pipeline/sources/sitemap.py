@@ -12,7 +12,7 @@ from io import BytesIO
 from typing import Any, Final
 from urllib.parse import urljoin
 
-from knowledge.errors import CorruptSource, FetchBlocked, FetchFault, FetchTooLarge, InvalidUrl
+from knowledge.errors import CorruptSource, FetchBlocked, FetchFault, FetchSlowDown, FetchTooLarge, InvalidUrl
 from knowledge.model.documents import Checkpoint
 from knowledge.model.status import ItemType
 from knowledge.model.urls import normal_url
@@ -86,8 +86,8 @@ class SitemapChildren:
                         continue
                     taken += 1
                     yield Child(ItemType.URL, _shown(address), address, None, stamp=one.changed)
-            except (FetchFault, CorruptSource):
-                if not depth:
+            except (FetchFault, CorruptSource) as error:
+                if not depth or isinstance(error, FetchSlowDown):  # the whole job waits
                     raise
                 yield from _unknown(url, SkipReason.UNREADABLE)
 

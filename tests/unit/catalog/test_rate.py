@@ -196,8 +196,38 @@ def test_old_starts_are_forgotten(db, running, take, release, pass_time):
         assert 1 == len(tx.execute(select(RATE)).all())
 
 
+def test_start_of_a_run_that_was_lost_is_forgotten(db, running, take, pass_time):
+    """It never gave its place back, and nobody else will."""
+    lost = running()
+    take(lost)
+    with db.write() as tx:
+        jobs.revoke(tx, lost)
+    pass_time(61)
+
+    with db.write() as tx:
+        rate.prune(tx)
+
+    with db.read() as tx:
+        assert [] == tx.execute(select(RATE)).all()
+
+
 def test_scopes_do_not_know_each_other(running, take):
     """One slow host does not hold up another."""
     narrow = [Limit(f"host:{number}", 1, 1) for number in range(3)]
 
     assert {Place} == {type(take(running(), limit)) for limit in narrow}
+
+
+def test_hosts_that_nobody_asks_any_more_are_forgotten(db, running, take, release, pass_time):
+    """Old starts and bookings of ended jobs go, of every scope; who holds or waits stays."""
+    limits = [Limit(f"host:{number}", 1, 1) for number in range(3)]
+    release(take(running(), limits[0]))
+    take(running(), limits[1])
+    take(running(), limits[1])
+    pass_time(61)
+
+    with db.write() as tx:
+        rate.prune(tx)
+
+    with db.read() as tx:
+        assert ["host:1", "host:1"] == [row.scope for row in tx.execute(select(RATE)).all()]

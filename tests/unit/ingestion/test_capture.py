@@ -2,13 +2,16 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from io import BytesIO
 
 import pytest
 
+from knowledge.catalog import items, paths
 from knowledge.errors import InvalidUrl
 from knowledge.model.inputs import Strategy, UrlInput
 from knowledge.model.jobs import JobStatus
 from knowledge.model.status import ItemStatus, ItemType
+from knowledge.pipeline.conversion.ocr import OcrProcessor
 from knowledge.pipeline.http.address import AllowList
 from knowledge.pipeline.http.client import Limits, WebClient
 from knowledge.pipeline.sources.robots import Robots
@@ -16,7 +19,9 @@ from knowledge.pipeline.sources.snapshot import strip
 from knowledge.pipeline.sources.url import Web
 from tests.fakes.web_server import WebServer
 from tests.house import House
+from tests.scans import picture
 from tests.unit.pipeline.readers.made import pdf
+from tests.waiting import eventually
 
 ARTICLE = """<!doctype html><html lang="en"><head><title>The lamp | Lighthouse Trust</title></head><body>
 <nav><a href="/">Home</a></nav><article><h1>The lamp</h1>
@@ -313,9 +318,10 @@ def test_server_that_asks_to_wait_uses_up_no_attempt(house, base, web, status, h
     assert job.scheduled_at - job.started_at >= asked_for
 
 
-def test_pages_of_one_host_wait_for_their_turn_without_a_slot(house, base, web):
+def test_pages_of_one_host_wait_for_their_turn_without_a_slot(tmp_path, fetching, web):
     """Of five pages two may be fetched in a minute; the others are put back, no attempt used up, and told why."""
-    object.__setattr__(house.rt, "web", replace(house.rt.web, host_per_minute=2))
+    house = House(tmp_path / "paced", web=replace(fetching, host_per_minute=2))
+    base = house.base(None)
     for number in range(5):
         web.page(f"/{number}", ARTICLE)
     items = house.add(base, *(UrlInput(url=web.url(f"/{number}")) for number in range(5)))
@@ -348,6 +354,50 @@ def test_item_that_is_deleted_while_it_is_fetched_leaves_nothing(house, base, we
     house.work()
 
     assert (False, [], 0) == (house.exists(item), house.raw(base), house.staged(base))
+
+
+def test_page_that_another_run_has_captured_meanwhile_is_dropped(house, base, web):
+    """One stored copy, the one that the row names; of two first captures the slower writes nothing."""
+    [item] = house.add(base, UrlInput(url=web.url("/slow")))
+
+    def answer(handler):
+        faster = house.rt.files.stage_text(base.id, "The faster one.")
+        house.rt.files.publish(faster, "faster.md")
+        with house.db.write() as tx:
+            items.set_path(tx, item.id, paths.reserve(tx, base.id, item.id, "faster.md"))
+        handler.send_response(200)
+        handler.send_header("Content-Type", "text/html")
+        handler.send_header("Content-Length", str(len(ARTICLE)))
+        handler.end_headers()
+        handler.wfile.write(ARTICLE.encode())
+
+    web.by("/slow", answer)
+    house.work()
+
+    assert ("faster.md", ["faster.md"], 0) == (house.item(item).relative_path, house.raw(base), house.staged(base))
+    assert "The faster one." == house.service.preview(item.id).text
+
+
+def test_picture_behind_an_address_is_read_like_a_file(tmp_path, fetching, web):
+    """It is stored under its own suffix, and converted where pictures are."""
+    house = House(tmp_path / "ocr", web=fetching, processors=[OcrProcessor(slots=tmp_path / "slots")])
+    base = house.base(None)
+    scanned = BytesIO()
+    picture("The fog signal sounds").save(scanned, "PNG")
+    web.page("/scan?page=1", scanned.getvalue(), content_type="image/png")
+    [item] = house.add(base, UrlInput(url=web.url("/scan?page=1")))
+
+    def completed():
+        house.work(hurry=True)
+        return house.item(item).status is ItemStatus.COMPLETED
+
+    eventually(completed, "the picture is read", seconds=120)
+
+    assert ["scan.png", "The fog signal sounds"] == [
+        house.item(item).relative_path,
+        house.service.preview(item.id).text.strip(),
+    ]
+    house.rt.close()
 
 
 def test_page_is_not_fetched_again_when_a_later_step_fails(tmp_path, fetching, web, paid_spec, paid_server):

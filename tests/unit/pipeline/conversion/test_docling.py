@@ -6,9 +6,18 @@ from knowledge.ingestion import recovery
 from knowledge.model.jobs import JobStatus, JobType
 from knowledge.model.status import ItemStatus, Notice
 from knowledge.pipeline.conversion.docling import PAGE_BREAK, DoclingProcessor
+from tests.contracts.processor_contract import ProcessorContract
 from tests.fakes.docling_server import FakeDocling
 from tests.scans import mixed, scan
 from tests.waiting import eventually
+
+
+class TestContract(ProcessorContract):
+    @pytest.fixture
+    def processor(self, docling):
+        docling.behave(pages=["The fog signal sounds", "every ninety seconds."], after=2)
+        return DoclingProcessor(url=docling.url, api_key="right")
+
 
 WORDS = "The tower has two hundred and four steps."
 
@@ -88,6 +97,16 @@ def test_text_pdf_goes_to_the_chosen_processor(house, docling, tmp_path):
     assert "docling" == settle(house, item).quality.converter
 
 
+def test_name_says_what_the_bytes_are(house, docling, tmp_path):
+    """docling goes by the suffix; a PDF that is called otherwise is sent under a name that fits."""
+    paths = [scan(tmp_path / "a.pdf", "Ring"), scan(tmp_path / "b.pdf", "Ring").rename(tmp_path / "b.dat")]
+    base = house.base(file_processor="docling")
+    for item in house.add(base, *paths):
+        settle(house, item)
+
+    assert ["a.pdf", "b.dat.pdf"] == sorted(docling.stats()["names"])
+
+
 @pytest.mark.parametrize("at", ["poll", "result"])
 def test_unknown_task_is_final(house, docling, tmp_path, at):
     """404 for a task that was accepted: it fails at once, instead of waiting for ever; nothing is submitted again."""
@@ -99,6 +118,17 @@ def test_unknown_task_is_final(house, docling, tmp_path, at):
     assert (ItemStatus.FAILED, "conversion_lost") == (done.status, done.error)
     assert 1 == docling.stats()["submitted"]
     assert [] == house.rt.files.work_folders(item.base_id)
+
+
+def test_result_that_cannot_be_placed_is_not_lost(make, docling, tmp_path):
+    """The base is busy when the result is there; the server gives it once."""
+    house = make(lock_seconds=0.05)
+    base, item = add(house, scan(tmp_path / "scan.pdf", "Ring"))
+    with house.rt.locks.base(base.id):
+        eventually(lambda: house.work() >= 0 and docling.stats()["fetched"], "it was fetched", seconds=60)
+
+    assert ItemStatus.COMPLETED is settle(house, item).status
+    assert 1 == docling.stats()["fetched"]
 
 
 def test_others_go_on_after_a_lost_task(house, docling, tmp_path):
@@ -123,7 +153,7 @@ def test_converter_that_never_finishes(make, docling, tmp_path):
 def test_converter_that_answers_late_is_waited_for(make, docling, tmp_path):
     """However many looks it takes, it is submitted once."""
     house = make(conversion_seconds=600)
-    docling.behave(after=150)
+    docling.behave(after=40)
     _, item = add(house, scan(tmp_path / "scan.pdf", "Ring"))
 
     assert ItemStatus.COMPLETED is settle(house, item).status

@@ -18,11 +18,18 @@ from knowledge.pipeline.conversion.apart import StepFailed, apart
 from knowledge.pipeline.conversion.ocr import OcrProcessor
 from knowledge.pipeline.conversion.port import Converted, Lost, NoRoom, Order, Waiting
 from knowledge.pipeline.readers.media_type import detect
+from tests.contracts.processor_contract import ProcessorContract
 from tests.scans import picture, scan
 from tests.waiting import eventually
 
 FOG = "The fog signal sounds\nevery ninety seconds."
 BUDGET = Budget(memory_bytes=512 << 20)
+
+
+class TestContract(ProcessorContract):
+    @pytest.fixture
+    def processor(self, tmp_path):
+        return OcrProcessor(slots=tmp_path / "slots", languages="eng")
 
 
 @pytest.fixture

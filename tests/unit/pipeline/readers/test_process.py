@@ -162,6 +162,24 @@ def test_process_that_is_ended_by_the_system_is_told_as_such(process, read):
     assert "memory_bytes" == caught.value.details["figure"]
 
 
+def test_process_that_ended_between_two_files_leaves_nothing(process, read, tmp_path, monkeypatch):
+    """The next file gets a new one, and of the old one neither a process nor a folder stays."""
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    read(process, "words")
+    family = psutil.Process(process.pid).children(recursive=True)
+    folders = list((tmp_path / "temporary").iterdir())
+
+    os.kill(process.pid, signal.SIGKILL)
+    eventually(lambda: is_over(psutil.Process(process.pid).pid), "it is dead")
+    read(process, "words")
+
+    assert 1 == len(folders)
+    assert not folders[0].exists()
+    assert family
+    eventually(lambda: all(is_over(one.pid) for one in family), "its guard is gone")
+
+
 def test_cancel_in_the_middle_of_a_read(process, read):
     """A reader that gives nothing for long does not keep a cancel waiting, and its process does not go on."""
     pids = []

@@ -1,5 +1,7 @@
 """Choosing a reader, and the boundary around it."""
 
+import gzip
+
 import pytest
 
 from knowledge.errors import (
@@ -85,6 +87,8 @@ def test_notices_are_collected(file):
         (UnicodeDecodeError("utf-8", b"", 0, 1, "x"), CorruptSource),
         (FileNotFoundError(2, "x"), SourceMissing),
         (OSError(5, "I/O error"), SourceFault),
+        (OSError(22, "Invalid argument"), CorruptSource),
+        (gzip.BadGzipFile("Not a gzipped file"), CorruptSource),
         (MemoryError(), ReaderBudgetExceeded),
     ],
 )

@@ -7,10 +7,12 @@ import zipfile
 import pytest
 
 from knowledge.errors import ReaderBudgetExceeded
+from knowledge.pipeline.readers import zip_directory
 from knowledge.pipeline.readers.media_type import detect
 from knowledge.pipeline.readers.zip_directory import require_short
 
-LONG = 40 << 20
+LIMIT, LONG = 1_000, 2_000  #: bytes
+PADDING = b"PK\x03\x04" + b"\0" * LONG  #: makes a file long enough for what it says
 
 
 def archive():
@@ -34,20 +36,24 @@ def with_length(data, length, *, wide):
 
 @pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("look", [require_short, lambda path: detect(path, "a.zip")])
-def test_long_list_is_refused_unread(tmp_path, wide, look):
+def test_long_list_is_refused_unread(tmp_path, monkeypatch, wide, look):
     """In both forms of the format; the figure and the limit are told."""
+    monkeypatch.setattr(zip_directory, "MAX_BYTES", LIMIT)
     path = tmp_path / "a.zip"
-    path.write_bytes(with_length(archive(), LONG, wide=wide))
+    path.write_bytes(with_length(PADDING + archive(), LONG, wide=wide))
 
     with pytest.raises(ReaderBudgetExceeded) as caught:
         look(path)
 
-    assert ("directory_bytes", LONG) == (caught.value.details["figure"], caught.value.details["found"])
+    assert ("directory_bytes", LONG, LIMIT) == tuple(caught.value.details[name] for name in ("figure", "found", "limit"))
 
 
-@pytest.mark.parametrize("data", [archive(), b"", b"PK", b"PK\x05\x06", b"x" * 100_000, archive()[:-12]])
-def test_everything_else_passes(tmp_path, data):
-    """Damage is for others to tell."""
+@pytest.mark.parametrize(
+    "data", [archive(), with_length(archive(), LONG, wide=False), b"", b"PK", b"PK\x05\x06", b"x" * 100_000, archive()[:-12]]
+)
+def test_everything_else_passes(tmp_path, monkeypatch, data):
+    """Damage is for others to tell, also a list that is longer than its file."""
+    monkeypatch.setattr(zip_directory, "MAX_BYTES", LIMIT)
     path = tmp_path / "a.zip"
     path.write_bytes(data)
 

@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from knowledge.errors import CorruptSource, FetchBlocked, FetchFault, FetchTooLarge
+from knowledge.errors import CorruptSource, FetchBlocked, FetchFault, FetchSlowDown, FetchTooLarge
 from knowledge.pipeline.http.address import AllowList
 from knowledge.pipeline.http.client import Limits, WebClient
 from knowledge.pipeline.sources.children import Child, Partial, Skipped, SkipReason
@@ -109,6 +109,15 @@ def test_sitemap_of_an_index_that_fails_hides_what_it_names(web, scan):
     assert ["https://a.test/2"] == pages(entries)
     assert Partial("") in entries
     assert [SkipReason.UNREADABLE] == [entry.reason for entry in entries if isinstance(entry, Skipped)]
+
+
+def test_host_that_asks_to_wait_in_the_middle_is_waited_for(web, scan):
+    """What it names is not taken for unreadable."""
+    web.page("/sitemap.xml", index("/busy.xml"), content_type="application/xml")
+    web.page("/busy.xml", "later", status=429, headers={"Retry-After": "9"})
+
+    with pytest.raises(FetchSlowDown):
+        scan()
 
 
 def test_feed_tells_of_its_latest_entries_only(web, scan):
