@@ -9,7 +9,7 @@ import re
 import signal
 import threading
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -52,7 +52,9 @@ class HeldReaders:
     @contextmanager
     def _held(self, path: Path) -> Iterator[None]:
         self._at(Moment.READING)
-        poison = _POISON.search(path.read_bytes())
+        poison = None
+        with suppress(OSError):  # the real reader meets it as well
+            poison = _POISON.search(path.read_bytes())
         if poison:
             os.kill(os.getpid(), signal.Signals[poison[1].decode()])
         yield

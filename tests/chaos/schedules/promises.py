@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -129,6 +130,21 @@ def _asked_since(interruption: Entry, asked: Iterable[Asked], story: Story, job_
     )
 
 
+@dataclass(frozen=True)
+class _Wasted:
+    """A text for which more answers came than are accounted for."""
+
+    text: str
+    count: int
+    times: Mapping[str, list[float]]
+    stored: float | None
+    senders: set[Span]
+
+    @property
+    def lost(self) -> list[Span]:
+        return [run for run in self.senders if run.outcome == "cancelled"]
+
+
 class _Bill:
     """What the provider was sent, against who had a reason to send it."""
 
@@ -150,7 +166,7 @@ class _Bill:
 
     def insist(self, *, unpaid_late: int) -> None:
         """Each answer that came is stored, and no other is paid for, but for the one that a lost run was waiting for."""
-        lost: list[tuple[str, int, set[Span]]] = []
+        lost: list[_Wasted] = []
         for key, times in self._bill.items():
             insist(key in self._people.holders, "only texts of items are sent", text=key)
             runs = [run for holder in self._people.holders[key] for run in self._runs[holder]]
@@ -159,20 +175,20 @@ class _Bill:
                 senders |= self._sent_by_a_run(key, sent, runs)
             wasted = len(times["answered"]) - (key in self._stored) - _overlapping(senders)
             if wasted > 0:
-                lost.append((key, wasted, {run for run in senders if run.outcome == "cancelled"}))
+                lost.append(_Wasted(key, wasted, times, self._stored.get(key), senders))
         self._are_of_lost_runs(lost, unpaid_late)
 
-    def _are_of_lost_runs(self, lost: list[tuple[str, int, set[Span]]], unpaid_late: int) -> None:
+    def _are_of_lost_runs(self, lost: list["_Wasted"], unpaid_late: int) -> None:
         """One batch for each run: what it was waiting for, or about to store, when it was lost."""
         room: dict[Span, int] = defaultdict(lambda: BATCH_TEXTS)
         excess = []
-        for key, wasted, runs in sorted(lost, key=lambda one: len(one[2])):
-            for _ in range(wasted):
-                run = max(runs, key=lambda run: room[run], default=None)
+        for one in sorted(lost, key=lambda one: len(one.lost)):
+            for _ in range(one.count):
+                run = max(one.lost, key=lambda run: room[run], default=None)
                 if run is not None and room[run] > 0:
                     room[run] -= 1
                 else:
-                    excess.append((key, runs))
+                    excess.append(one)
         insist(
             len(excess) <= unpaid_late,
             "an answer that came is stored, unless its process died before it could be, and nothing is bought again",
