@@ -206,6 +206,7 @@ def test_each_status_has_its_error(server, error, status):
         (0, format_datetime(datetime(2001, 1, 1, tzinfo=UTC), usegmt=True)),
         (MAX_SECONDS, format_datetime(datetime.now(UTC) + timedelta(days=30), usegmt=True)),
     ],
+    ids=["seconds", "half", "too long", "none", "words", "negative", "past date", "far date"],  # no clock in a test's name
 )
 def test_slow_down_carries_the_wait(server, seconds, header):
     """Seconds or a date, never more than an hour; 5 seconds where it says nothing sensible."""
