@@ -8,6 +8,7 @@ counts as unset, but for the data directory: what was meant to be elsewhere woul
 import difflib
 import json
 import os
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,7 +19,13 @@ from urllib.parse import urlsplit
 
 from platformdirs import user_data_path
 from pydantic import Field, PrivateAttr, SecretStr, ValidationError, field_validator
-from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
 
 from config.secrets import MASK, hide, hide_password_of, mask_url
 from knowledge.errors import ConfigurationError
@@ -219,7 +226,12 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     values, origins = read_files(names)
     source = EnvSettingsSource(Settings)
     source.env_vars = {name.lower(): value for name, value in names.items() if value}
-    given = source()
+    try:
+        given = source()
+    except SettingsError as error:  # a list that is no JSON; the error has the name in its text only
+        found = re.search(r'field "(\w+)"', str(error))
+        name = variable(found.group(1)) if found else PREFIX
+        raise ConfigurationError(f'{name} must be a list in JSON, like ["one", "two"]', setting=name) from None
     try:
         settings = Settings(**given | values)
     except ValidationError as error:

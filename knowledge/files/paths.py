@@ -9,6 +9,7 @@ from knowledge.model.names import NAME_BYTES, candidates, folded, safe_name, spl
 
 RESERVED: Final = ".knowledge"  #: the base's own folder for its index; no item may be called so at the top
 PATH_BYTES: Final = 3_000  #: of a whole path below `raw/`; Linux ends at 4,096 with the data directory in front
+PATH_PARTS: Final = 256  #: of it; rows fall with their parents, and SQLite ends such a fall at 1,000 levels
 
 _BASE_ID: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,127}")
 
@@ -17,8 +18,8 @@ def guard(path: str) -> str:
     """The path unchanged if it is a plain relative path that stays below `raw/`.
 
     Refused: empty, absolute, `.`, `..` and empty parts (so one file has one spelling, and nothing resolves to `raw/` itself),
-    backslash (a separator elsewhere), control characters, lone surrogates, parts over 255 bytes, and `.knowledge` at the top
-    in any case.
+    backslash (a separator elsewhere), control characters, lone surrogates, parts over 255 bytes, more than 256 parts, and
+    `.knowledge` at the top in any case.
 
     Raises:
         UnsafePath: with the reason in its details.
@@ -83,6 +84,8 @@ def _fault(path: str) -> str | None:
     parts = path.split("/")
     if any(part in ("", ".", "..") for part in parts):
         return "not a plain relative path"
+    if len(parts) > PATH_PARTS:
+        return "too deep"
     if any(len(part.encode()) > NAME_BYTES for part in parts):
         return "a part is over 255 bytes"
     if folded(parts[0]).rstrip(". ") == RESERVED:

@@ -81,13 +81,23 @@ class OpenFolders:
 
         Args:
             type_: of a folder that is opened now.
-            data: to be kept on its row, if it gets one.
+            data: to be kept on its row, if it gets one; may come after the folder was opened for what was left out of it.
         """
         if (found := self._open.get(relative)) is not None:
+            found.data = found.data or data or {}
             return found
-        parent, _, _ = relative.rpartition("/")
-        above = self.enter(parent)
-        folder = OpenFolder(relative, type_, data or {}, above)
+        closed = []  # from here up to the first that is open; a path may have more parts than Python has frames
+        above, place = None, relative
+        while above is None:
+            closed.append(place)
+            place = place.rpartition("/")[0]
+            above = self._open.get(place)
+        for inner in reversed(closed[1:]):
+            above = self._entered(inner, ItemType.DIRECTORY, {}, above)
+        return self._entered(relative, type_, data or {}, above)
+
+    def _entered(self, relative: str, type_: ItemType, data: Mapping[str, object], above: OpenFolder) -> OpenFolder:
+        folder = OpenFolder(relative, type_, data, above)
         known = above.known.get((type_, key_of(f"{self._source}/{relative}", folder.data)))
         if known is not None:
             folder.id, folder.path = known.id, known.path

@@ -28,7 +28,7 @@ from knowledge.errors import (
     SourcesUnverifiable,
     UnsafePath,
 )
-from knowledge.files.paths import PATH_BYTES
+from knowledge.files.paths import PATH_BYTES, PATH_PARTS
 from knowledge.files.store import Staged
 from knowledge.ingestion import capture, expansion, origin
 from knowledge.ingestion.left_out import LeftOut
@@ -116,6 +116,8 @@ class _Expansion:
                 self._folders.enter(entry.relative, entry.type, entry.data)
             case Left():
                 self._folders.leave(entry.relative)
+            case Broken() if self._is_too_deep(entry.relative):
+                self._left_out.add(entry.relative, UnsafePath.code)
             case Broken():
                 folder = self._folders.enter(entry.relative, entry.type, entry.data)
                 folder.is_unlisted = folder.is_kept = True
@@ -129,7 +131,7 @@ class _Expansion:
         folder = self._folders.enter(child.relative.rpartition("/")[0])
         known = folder.known.get((child.type, child.key))
         if known is None:
-            if len(f"{self._root.relative_path}/{child.relative}".encode()) > PATH_BYTES - _ROOM_FOR_NUMBERS:
+            if self._is_too_deep(child.relative):
                 return self._left_out.add(child.relative, UnsafePath.code)  # one file too deep must not fail the others
         elif known.status is ItemStatus.DELETING:
             return None
@@ -154,6 +156,10 @@ class _Expansion:
         self._batch.append(_Taken(child, folder, known, staged))
         self._run.checkpoint()
         return None
+
+    def _is_too_deep(self, relative: str) -> bool:
+        path = f"{self._root.relative_path}/{relative}"
+        return len(path.encode()) > PATH_BYTES - _ROOM_FOR_NUMBERS or path.count("/") >= PATH_PARTS
 
     def _is_unchanged(self, child: Child, known: Known) -> bool:
         """Whether its material is that of the bytes that are there now, as far as size and time can tell."""
@@ -246,18 +252,19 @@ class _Expansion:
 
     def _row_of(self, folder: OpenFolder, rows: list[items.NewItem]) -> ItemId:
         """The row of a folder, made together with those above it if it is new."""
-        if folder.id is not None:
-            return folder.id
-        assert folder.above is not None  # the root has its row
-        parent_id = self._row_of(folder.above, rows)
-        folder.path = folder.above.place(folder.relative.rpartition("/")[2], directory=True)
-        folder.id = new_item_id()
-        source = f"{self._root.source}/{folder.relative}"
-        rows.append(
-            items.NewItem(
-                folder.id, folder.type, source, ItemStatus.PROCESSING, parent_id, folder.path, self._data(folder.data)
-            )
-        )
+        new = []
+        step: OpenFolder | None = folder
+        while step is not None and step.id is None:
+            new.append(step)
+            step = step.above
+        for one in reversed(new):
+            assert one.above is not None  # the root has its row
+            one.path = one.above.place(one.relative.rpartition("/")[2], directory=True)
+            one.id = new_item_id()
+            source = f"{self._root.source}/{one.relative}"
+            data = self._data(one.data)
+            rows.append(items.NewItem(one.id, one.type, source, ItemStatus.PROCESSING, one.above.id, one.path, data))
+        assert folder.id is not None
         return folder.id
 
     def _data(self, data: Mapping[str, object]) -> dict[str, object]:

@@ -30,6 +30,7 @@ from knowledge.pipeline.readers.media_type import PDF
 
 CHILD: Final = "knowledge.pipeline.conversion.ocr_child"
 _END_SECONDS: Final = 2.0
+_SETTINGS: Final = "KNOWLEDGE_"  #: keys and passwords may be among them; whoever opens other people's files needs none
 
 _started: Final[list["subprocess.Popen[bytes]"]] = []  #: of this process; to be reaped when they have ended
 
@@ -80,6 +81,7 @@ class OcrProcessor:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
+                env={name: value for name, value in os.environ.items() if not name.startswith(_SETTINGS)},
                 start_new_session=True,
                 pass_fds=(slot,),
             )

@@ -42,7 +42,7 @@ _WITHIN_LINES: Final = (
     "sub sup time tt u var wbr"
 )
 _INLINE: Final = frozenset(_WITHIN_LINES.split())
-_TITLE: Final = re.compile(r"<title\b[^>]*>(.{0,2000}?)</title", re.I | re.S)
+_TITLE: Final = re.compile(r"<title\b[^<>]{0,1000}>(.{0,2000}?)</title", re.I | re.S)
 _BODY: Final = re.compile(r"<body\b", re.I)
 
 

@@ -26,6 +26,7 @@ from knowledge.pipeline.readers.port import Finding
 
 MAX_DEPTH: Final = 8  #: mails inside mails
 MAX_PARTS: Final = 2_000  #: of one mail
+_HEADER_CHARACTERS: Final = 8_000  #: that are shown of a header; decoding takes the square of their number
 _SHOWN: Final = ("From", "To", "Cc", "Date")
 _SEPARATOR: Final = re.compile(rb"^From \S+[^\n]*\n(?=[!-9;-~]+:)", re.M)
 _SAID_TWICE: Final = 0.9  #: share of the words of one body that are in the other one, from which it says nothing new
@@ -234,6 +235,8 @@ def _with_text_headers(part: "Message[str, str]") -> "Message[str, str] | None":
 
 def _unfolded(value: object) -> str:
     """Encoded words decoded, raw bytes in the charset they are most likely in, line breaks as spaces."""
+    if isinstance(value, str):
+        value = value[:_HEADER_CHARACTERS]
     try:
         parts = email.header.decode_header(value)  # type: ignore[arg-type]  # a str, or a Header where bytes were found
     except (email.errors.HeaderParseError, ValueError):

@@ -13,7 +13,9 @@ from knowledge.pipeline.readers.media_type import IPYNB
 from knowledge.pipeline.readers.port import Finding
 
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-_EMBEDDED: Final = re.compile(r"!?\[([^\]]*)\]\((?:data:|attachment:)[^)]*\)|data:[\w/+.-]+;base64,[A-Za-z0-9+/=\s]+")
+_EMBEDDED: Final = re.compile(
+    r"!?\[([^\[\]]{0,1000})\]\((?:data:|attachment:)[^()]*\)|data:[\w/+.-]{1,100};base64,[A-Za-z0-9+/=\s]+"
+)
 _OUTPUT_CHARACTERS: Final = 20_000  #: of one output; a log of a training run says no more after that
 
 

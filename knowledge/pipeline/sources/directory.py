@@ -107,8 +107,7 @@ class DirectoryChildren:
         """Last first."""
         if self.names is not None:
             return sorted(self.names(folder), reverse=True)
-        with os.scandir(folder) as entries:
-            return sorted((entry.name for entry in entries), reverse=True)
+        return _names(folder)
 
     def _look(self, folder: "_Open", name: str) -> "_Open | Child | Skipped | Iterator[Entry] | None":
         """A folder to go into, an entry to report, those of an archive, or None for what has vanished since it was listed."""
@@ -210,3 +209,8 @@ def _opened(path: str, inside: str, top: str, above: _Open, list_names: Callable
         return None
     own = tuple((top + inside, rules) for rules in rules_of(path, present))
     return _Open(path, inside, names, own + above.rules)
+
+
+def _names(folder: str) -> list[str]:
+    with os.scandir(folder) as entries:
+        return sorted((entry.name for entry in entries), reverse=True)

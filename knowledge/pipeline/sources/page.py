@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
@@ -19,6 +20,7 @@ from knowledge.pipeline.readers.decoding import clean, decode
 from knowledge.pipeline.readers.html import declared_charset, to_markdown
 
 ENOUGH: Final = 0.2  #: share of the words of a page that its main part must have
+MAX_ELEMENTS: Final = 150_000
 MOST_AROUND: Final = 0.5  #: share of the text of a page that one part around its content may have
 MAX_LINKS: Final = 0.5  #: share of the text of a table or list that may be links, before it is a menu
 MAX_REFRESH_SECONDS: Final = 5.0
@@ -102,7 +104,10 @@ def page_text(data: bytes, header_charset: str | None) -> tuple[str, str]:
 
 
 def _parsed(text: str) -> Any:
-    """The tree of a page; None if there is none, or if it is nested so deeply that the parser leaves text out."""
+    """The tree of a page; None if there is none, if the parser leaves text out because it is too deep, or if it is too large.
+
+    A page of some megabytes that holds little but tags would take minutes and a gigabyte to find its main part.
+    """
     import lxml.html
     from lxml import etree
 
@@ -113,7 +118,8 @@ def _parsed(text: str) -> Any:
         return None
     if any("Excessive depth" in str(entry.message) for entry in parser.error_log):
         return None
-    return tree
+    is_too_large = next(islice(tree.iter(), MAX_ELEMENTS, None), None) is not None
+    return None if is_too_large else tree
 
 
 def _base(tree: Any, url: str) -> str:

@@ -159,7 +159,7 @@ def as_nobody(call, *owned):
             for place in (top, *top.rglob("*")):
                 os.chown(place, NOBODY, NOBODY)
             for parent in top.parents:
-                if parent.name.startswith("pytest-") or parent.parent.name.startswith("pytest-"):
+                if any(place.name.startswith("pytest-") for place in (parent, *parent.parents[:2])):
                     parent.chmod(0o711)
     reading, writing = os.pipe()
     child = os.fork()

@@ -306,7 +306,40 @@ def test_one_that_becomes_our_own_file_gives_nothing(house, base, packed):
     shutil.move(packed, inside)
     packed.symlink_to(inside)
 
-    again(house, root)
+    with pytest.raises(SourcesMissing):
+        again(house, root)
 
-    assert (FAILED, "path_unreadable") == (house.item(root).status, house.item(root).error)
+    assert COMPLETED is house.item(root).status
     assert 7 == len(house.items(base))
+
+
+def test_a_folder_whose_first_member_was_left_out_can_be_reindexed_on_its_own(house, base, tmp_path):
+    """It knows where in the archive it lies, though it was met before it had anything to hold."""
+    packed = written(
+        tmp_path / "a.zip", zipped([("sub/x.exe", b"MZ\x00\x01"), ("sub/in/y.exe", b"MZ\x00"), ("sub/in/a.md", "a")])
+    )
+    house.add(base, packed)
+    house.work()
+    before = paths(house, base)
+    written(packed, zipped([("sub/x.exe", b"MZ\x00\x01"), ("sub/in/a.md", "changed"), ("sub/new.md", "new")]))
+
+    after = again(house, house.item(before["a.zip/sub"]))
+
+    assert {"a.zip/sub/new.md"} == after.keys() - before.keys()
+    assert "changed" == house.service.preview(after["a.zip/sub/in/a.md"]).text
+
+
+def test_members_very_many_folders_deep_are_taken_or_told(house, base, tmp_path):
+    """What is taken can be deleted again: rows fall with their parents, and no fall may be deeper than the database allows."""
+    deep, deeper = "d/" * 250, "e/" * 1_300
+    packed = written(tmp_path / "a.zip", zipped([(f"{deep}x.exe", b"MZ\x00"), (f"{deep}a.md", "a"), (f"{deeper}b.md", "b")]))
+    (root,) = house.add(base, packed)
+    house.work()
+    taken = [item.relative_path for item in house.items(base) if item.type is ItemType.FILE]
+    reasons = house.item(root).data["skipped"]["reasons"]
+
+    assert ([f"a.zip/{deep}a.md"], {"unsupported": 1, "unsafe_path": 1}) == (taken, reasons)
+    assert COMPLETED is house.item(root).status
+    house.service.delete_items(base.id, [root.id])
+    house.work()
+    assert ([], []) == (house.items(base), house.raw(base))

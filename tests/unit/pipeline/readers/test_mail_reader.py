@@ -221,3 +221,10 @@ def test_encrypted_mail_of_a_mailbox_does_not_cost_the_others(read):
 
     assert ["# Open\n\nwords"] == [document.text for document in result.documents]
     assert {Notice.PARTIAL_TEXT} == result.notices
+
+
+def test_endless_subject_takes_no_time(read):
+    """What is shown of it is decoded, not all of it."""
+    subject = b"Subject: " + b"=?utf-8?q?" * 200_000
+
+    assert "words" in read(subject + b"\nFrom: a@example.org\n\nwords\n").documents[0].text

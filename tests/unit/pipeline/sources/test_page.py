@@ -2,7 +2,7 @@
 
 import pytest
 
-from knowledge.pipeline.sources.page import page_text, read_page
+from knowledge.pipeline.sources.page import MAX_ELEMENTS, page_text, read_page
 
 WORDS = "The lamp of the northern rock was lit in 1897, and it has burnt every night since then, without a break. " * 3
 
@@ -227,3 +227,10 @@ def test_deep_page_keeps_its_words():
     """A parser's limit on depth costs no text."""
     for depth in (300, 5_000):
         assert "deep words" in text_of(f"<body>{'<div>' * depth}deep words{'</div>' * depth}</body>")
+
+
+def test_page_of_countless_elements_is_kept_without_a_search_for_its_main_part():
+    """Its words are there; what would take minutes is not tried."""
+    found = read_page(f"<body>{'<p>x</p>' * (MAX_ELEMENTS + 1)}<p>the end</p></body>".encode(), "https://example.com/")
+
+    assert (False, True) == (found.is_main_part, found.text.endswith("the end"))
