@@ -213,9 +213,7 @@ class _Bill:
         found = []
         for run in runs:
             if run.began <= stored <= run.ended:  # it may be the one that has stored it
-                found.append(
-                    min((at for at in self._story.spent[run.job_id] if at >= stored - CLOCK_SECONDS), default=run.ended)
-                )
+                found.append(min((at for at in self._story.spent[run.job_id] if at > stored), default=run.ended))
         return max(found, default=stored)
 
 
