@@ -46,3 +46,21 @@ def test_folder_that_is_shut_loses_no_index(house, base, shut):
 
     assert (ItemStatus.COMPLETED, False) == (house.item(done).status, house.exists(doomed))
     assert [done.id] == [hit.item_id for hit in house.service.search(base.id, "lighthouse").hits]
+
+
+@pytest.mark.parametrize("kind", ["note", "file"])
+def test_copy_that_cannot_be_opened_is_read_later(house, base, tmp_path, kind):
+    """3:75: a note failed for a fault of ours, a file for good: the disk's fault was taken for one of the source."""
+    source = tmp_path / "lamp.md"
+    source.write_text("The lighthouse has a lamp.")
+    (item,) = house.notes(base, "The lighthouse has a lamp.") if kind == "note" else house.add(base, source)
+    stored = house.rt.files.path(base.id, item.relative_path)
+    stored.chmod(0)
+    with modes_bind_us():
+        house.deliver(house.sender.waiting.popleft())
+    job = house.job_of(item)
+    assert (JobStatus.PENDING, "storage_failed") == (job.status, job.error)
+    stored.chmod(0o600)
+    house.work(hurry=True)
+
+    assert ItemStatus.COMPLETED == house.item(item).status

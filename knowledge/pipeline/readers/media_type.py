@@ -12,7 +12,6 @@ from knowledge.errors import (
     CorruptSource,
     EmptySource,
     EncryptedSource,
-    SourceFault,
     SourceMissing,
     UnsupportedSource,
 )
@@ -153,6 +152,7 @@ def detect(path: Path, name: str) -> str:
         EncryptedSource: an office file that needs a password.
         CorruptSource: it begins like something that it does not go on to be, or is named like a document and holds plain words.
         UnsupportedSource: no one knows what these bytes are.
+        OSError: the file cannot be opened.
     """
     head = _head(path)
     suffix = Path(name).suffix.lower()
@@ -198,8 +198,6 @@ def _head(path: Path) -> bytes:
             head = file.read(HEAD_BYTES)
     except FileNotFoundError as error:
         raise SourceMissing() from error
-    except OSError as error:
-        raise SourceFault(reason=error.strerror) from error
     if not head:
         raise EmptySource
     return head

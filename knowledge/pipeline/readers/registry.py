@@ -2,6 +2,7 @@
 
 import errno
 import logging
+import os
 from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -16,6 +17,7 @@ from knowledge.errors import (
     ReaderBudgetExceeded,
     SourceFault,
     SourceMissing,
+    StorageFailed,
     UnsupportedSource,
 )
 from knowledge.model.budget import Budget, Meter
@@ -95,6 +97,7 @@ class ReaderRegistry:
 
         Raises:
             SourceFault: one of its kinds, with `name`, `media_type` and `reader` in its details as far as they are known.
+            StorageFailed: the disk does not give the file.
         """
         checkpoint()
         reading = Reading(self._budget)
@@ -116,7 +119,7 @@ class ReaderRegistry:
             SourceFault
         """
         details: dict[str, str] = {"name": clean(name)}
-        with_details = _Boundary(details)
+        with_details = _Boundary(details, is_stored=True)
         media_type = details["media_type"] = with_details(lambda: detect(source_path, name))
         source = SourceFile(path=source_path, name=name, media_type=media_type, budget=meter or Meter(self._budget))
         reader = with_details(lambda: self._best(source))
@@ -147,9 +150,10 @@ class ReaderRegistry:
 
     def read_snapshot(self, source_path: Path) -> ReadResult:
         """The body of a snapshot that we wrote, as one document, without its frontmatter and otherwise unchanged."""
+        content = _Boundary({"name": clean(source_path.name)}, is_stored=True)(source_path.read_bytes)
         reading = Reading(self._budget)
         reading.take(Began(MARKDOWN, "snapshot"))
-        reading.keep(Document(text=clean(strip(source_path.read_bytes().decode()))))
+        reading.keep(Document(text=clean(strip(content.decode()))))
         return reading.result()
 
     def accepts(self, name: str, path: Path) -> SkipReason | None:
@@ -179,10 +183,16 @@ class ReaderRegistry:
 
 
 class _Boundary:
-    """Calls into libraries: lets our own errors through, makes every other a `SourceFault`, and adds what is known."""
+    """Calls into libraries: lets our own errors through, makes every other a `SourceFault`, and adds what is known.
 
-    def __init__(self, details: dict[str, str]) -> None:
+    Args:
+        is_stored: the file is our own copy: what the system answers then is a fault of the disk, which may pass, and says
+            nothing about the source. (Errors without a number are a library's own.)
+    """
+
+    def __init__(self, details: dict[str, str], *, is_stored: bool = False) -> None:
         self._details = details
+        self._is_stored = is_stored
 
     def __call__(self, call: Callable[[], _T]) -> _T:
         try:
@@ -200,6 +210,8 @@ class _Boundary:
         except OSError as error:
             if error.errno in _OF_THE_CONTENT:
                 raise CorruptSource(**self._details, detail=clean(str(error))[:_DETAIL_CHARACTERS]) from error
+            if self._is_stored and error.errno is not None:
+                raise StorageFailed(**self._details, reason=os.strerror(error.errno)) from error
             raise SourceFault(**self._details, reason=error.strerror) from error
         except Exception as error:
             log.warning("reader failed", extra={**_fields(self._details), "exception": type(error).__qualname__})

@@ -18,6 +18,8 @@ from tests.fleet import BATCH_TEXTS, Fleet
 CLOCK_SECONDS: Final = 0.01  #: rows keep milliseconds
 LATE_SECONDS: Final = 1.0  #: a request that had left its process before that was lost may take so long to be read
 _TERMINAL: Final = frozenset({"completed", "failed", "cancelled"})
+#: a fault of ours, damage that no blow does, and faults of sources, which are all good
+_NEVER: Final = frozenset({"internal_error", "index_lost", "missing", "unreadable", "corrupt", "binary", "stalled"})
 _STORAGE: Final = frozenset({"storage_full", "storage_failed"})
 
 
@@ -82,8 +84,7 @@ def _reasons_fit(people: People, story: Story) -> None:
     for item_id, entries in story.items.items():
         for one in entries:
             error = one.error or ""
-            insist(error != "internal_error", "no job fails for a fault of ours", item=item_id)
-            insist(error != "index_lost", "no blow damages an index", item=item_id)
+            insist(error not in _NEVER, "an item fails for a reason that there is", item=item_id, error=error)
             insist(people.has_bad_disk or error not in _STORAGE, "a disk that works fails nothing", item=item_id, error=error)
             fits = people.has_bad_embedder or not error.startswith("embed")
             insist(fits, "an embedder that works fails nothing", item=item_id, error=error)
@@ -212,9 +213,7 @@ class _Bill:
         found = []
         for run in runs:
             if run.began <= stored <= run.ended:  # it may be the one that has stored it
-                found.append(
-                    min((at for at in self._story.spent[run.job_id] if at >= stored - CLOCK_SECONDS), default=run.ended)
-                )
+                found.append(min((at for at in self._story.spent[run.job_id] if at > stored), default=run.ended))
         return max(found, default=stored)
 
 

@@ -11,6 +11,7 @@ from knowledge.errors import (
     ReaderBudgetExceeded,
     SourceFault,
     SourceMissing,
+    StorageFailed,
     UnsupportedSource,
 )
 from knowledge.model.documents import Document
@@ -86,7 +87,8 @@ def test_notices_are_collected(file):
         (RecursionError(), CorruptSource),
         (UnicodeDecodeError("utf-8", b"", 0, 1, "x"), CorruptSource),
         (FileNotFoundError(2, "x"), SourceMissing),
-        (OSError(5, "I/O error"), SourceFault),
+        (OSError(5, "I/O error"), StorageFailed),  # what the system says of our own copy is no fault of the source
+        (OSError("a library's own"), SourceFault),
         (OSError(22, "Invalid argument"), CorruptSource),
         (gzip.BadGzipFile("Not a gzipped file"), CorruptSource),
         (MemoryError(), ReaderBudgetExceeded),
