@@ -22,7 +22,7 @@ from tests.waiting import eventually
 INDEX_WORKERS: Final = ("index", "index2")
 WORKERS: Final = (*INDEX_WORKERS, "control", "commands")
 EMBEDDER_SECONDS: Final = 2.0  #: how long a job waits for an answer of the embedder
-AMBUSH_SECONDS: Final = 4.0  #: how long somebody is waited for who comes by
+AMBUSH_SECONDS: Final = 4.0  #: how long somebody is waited for who comes by, all trials together
 TRIALS: Final = 3  #: of an ambush, until somebody comes
 _HARMLESS: Final = frozenset({Blow.BEAT, Blow.BROKER, Blow.WIPED, Blow.AWAY, Blow.LOST, Blow.DOUBLED, Blow.EMBEDDER})
 _POLL_SECONDS: Final = 0.01
@@ -84,11 +84,11 @@ class Blows:
         gate = Gate(self._fleet.gates, ambush.moment)
         if ambush.phase is Phase.DELETE:
             self._people.ripen(self._is_worked)
-        pid = None
+        pid, until = None, time.monotonic() + AMBUSH_SECONDS
         for _ in range(TRIALS):
             self._arm(ambush, gate)
             self._people.do(ambush.trigger)
-            if (pid := self._wait(ambush, gate)) is not None:
+            if (pid := self._wait(ambush, gate, until)) is not None or time.monotonic() >= until:
                 break
         since = time.monotonic()
         phase = self._phase(pid, ambush.moment)
@@ -150,8 +150,7 @@ class Blows:
     def _runs(self, pid: int) -> bool:
         return any(job["owner_pid"] == pid for job in self._running())
 
-    def _wait(self, ambush: Ambush, gate: Gate) -> int | None:
-        until = time.monotonic() + AMBUSH_SECONDS
+    def _wait(self, ambush: Ambush, gate: Gate, until: float) -> int | None:
         while time.monotonic() < until:
             if ambush.moment is not Moment.EMBEDDING:
                 if (pid := gate.holder()) and psutil.pid_exists(pid):
