@@ -13,6 +13,7 @@ no Unicode table but Python's own takes part. Stems are left to the index.
 import re
 import unicodedata
 from dataclasses import dataclass
+from string import ascii_lowercase, ascii_uppercase
 from typing import Final
 
 
@@ -34,13 +35,13 @@ def index_text(text: str) -> str:
 
 def tokens(text: str) -> list[str]:
     """The tokens of a text in order, as an index without a tokenizer of its own stores them."""
-    return _TOKEN.findall(index_text(text).lower())
+    return _TOKEN.findall(index_text(text).translate(_ASCII_LOWER))
 
 
 def terms(query: str) -> list[Term]:
     """What a question asks for: each term once, in order; empty if it holds no letter or digit."""
     found: dict[Term, None] = {}
-    for match in _RUN_OR_TOKEN.finditer(_part_digits(_fold(query)).lower()):
+    for match in _RUN_OR_TOKEN.finditer(_part_digits(_fold(query)).translate(_ASCII_LOWER)):
         run = match["run"]
         if run is None:
             found[Term(match.group())] = None
@@ -89,6 +90,8 @@ def _part(character: str) -> str:
 
 
 _FOLDING: Final = _Folding()
+#: As SQLite does it. The rest is folded already, and `lower` would undo that: small Cherokee letters fold to capital ones.
+_ASCII_LOWER: Final = str.maketrans(ascii_uppercase, ascii_lowercase)
 _NOT_ASCII: Final = re.compile("[^\x00-\x7f]+")
 
 _UNSPACED_RANGES: Final = (

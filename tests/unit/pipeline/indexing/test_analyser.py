@@ -5,7 +5,7 @@ import unicodedata
 
 import apsw
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from knowledge.pipeline.indexing.analyser import Term, index_text, terms, tokens
@@ -79,9 +79,21 @@ def test_every_word_of_a_text_is_asked_for_as_it_is_stored(text, data):
 
 
 @given(st.text())
+@example("ᎠᏂᏴᏫᏯ ꭰꮒᏼꮻꮿ")
 def test_sqlite_sees_the_same_tokens(text):
     """FTS5's `ascii` tokenizer splits prepared text exactly as `tokens` does."""
     connection = apsw.Connection(":memory:")
     found = connection.fts5_tokenizer("ascii", [])(index_text(text).encode(), apsw.FTS5_TOKENIZE_DOCUMENT, None)
 
     assert tokens(text) == [token for _, _, *same_place in found for token in same_place]
+
+
+@given(st.text())
+@example("ᎠᏂᏴᏫᏯ ꭰꮒᏼꮻꮿ")
+def test_a_word_is_asked_for_as_it_is_stored_whatever_its_case(text):
+    """What a question asks for is what SQLite keeps of the same text."""
+    connection = apsw.Connection(":memory:")
+    found = connection.fts5_tokenizer("ascii", [])(index_text(text).encode(), apsw.FTS5_TOKENIZE_DOCUMENT, None)
+    stored = {token for _, _, *same_place in found for token in same_place}
+
+    assert [] == [term for term in terms(text) if not term.prefix and term.text not in stored]
