@@ -4,6 +4,8 @@ PYTHON ?= python3
 SCHEDULES ?= 200
 SEQUENCES ?= 2000
 SEED ?= 1
+# Tests that run fleets of processes and watch the clock: one after the other. All others share the cores.
+FLEETS := chaos faults integration
 
 export PYTHON
 .DEFAULT_GOAL := help
@@ -22,7 +24,8 @@ demo: setup ## import a folder, index it with real workers, search it; about a m
 	@.venv/bin/python deploy/demo.py
 
 test: tools check ## check, then every test, faults included
-	.venv/bin/python -m pytest tests
+	.venv/bin/python -m pytest -n 2 --dist loadfile $(addprefix --ignore=tests/,$(FLEETS)) tests
+	.venv/bin/python -m pytest $(addprefix tests/,$(FLEETS))
 
 check: setup ## lint, format, types, layering
 	.venv/bin/ruff check .
