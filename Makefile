@@ -4,12 +4,12 @@ PYTHON ?= python3
 SCHEDULES ?= 200
 SEQUENCES ?= 2000
 SEED ?= 1
-# Tests that run fleets of processes and watch the clock: one after the other. All others share the cores.
+# Tests that run fleets of processes: they wait more than they work, so all others run beside them.
 FLEETS := chaos faults integration
 
 export PYTHON
 .DEFAULT_GOAL := help
-.PHONY: help setup tools demo test check bench up down chaos
+.PHONY: help setup tools demo test test-of-fleets test-of-the-rest check bench up down chaos
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,8 +24,13 @@ demo: setup ## import a folder, index it with real workers, search it; about a m
 	@.venv/bin/python deploy/demo.py
 
 test: tools check ## check, then every test, faults included
-	.venv/bin/python -m pytest -n 2 --dist loadfile $(addprefix --ignore=tests/,$(FLEETS)) tests
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync test-of-fleets test-of-the-rest
+
+test-of-fleets:
 	.venv/bin/python -m pytest $(addprefix tests/,$(FLEETS))
+
+test-of-the-rest:
+	.venv/bin/python -m pytest $(addprefix --ignore=tests/,$(FLEETS)) tests
 
 check: setup ## lint, format, types, layering
 	.venv/bin/ruff check .
