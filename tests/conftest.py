@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in [name for name in os.environ if name.startswith("KNOWLEDGE_")]:
         del os.environ[name]
     os.environ["KNOWLEDGE_DATA_DIR"] = tempfile.mkdtemp(prefix="knowledge-test-")
+    # A shell starts what runs in its background deaf to Ctrl-C, and programs that tests start would be as deaf.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
