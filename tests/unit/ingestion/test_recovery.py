@@ -267,7 +267,7 @@ def test_patience_doubles_with_every_message(make_house):
     with house.db.write() as tx:
         tx.execute(JOB.update().values(publishes=4))
     house.sender.waiting.clear()
-    house.age(job_id, published_at=79)
+    house.age(job_id, published_at=60)
     recovery.sweep(house.rt)
     early = len(house.sender.sent)
     house.age(job_id, published_at=81)
