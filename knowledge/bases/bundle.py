@@ -51,7 +51,6 @@ log = logging.getLogger(__name__)
 MISSING_MODEL: Final = "missing_embedding_model"
 MISSING_VECTORS: Final = "missing_vector_store"
 
-
 MAX_MANIFEST_BYTES: Final = 256 << 20
 MAX_VECTOR_BYTES: Final = 4 << 30
 MAX_RATIO: Final = 200  #: what an archive may unpack to, for each of its bytes; text reaches twenty, a bomb a thousand
@@ -113,7 +112,7 @@ class Bundle(BaseModel):
         taken: set[str] = set()
         for item in self.items:
             if item.group_id not in containers:
-                raise ValueError(f"item {item.id}: its parent is no directory before it")
+                raise ValueError(f"item {item.id}: its parent is no container before it")
             if item.id in seen:
                 raise ValueError(f"item {item.id} is there twice")
             seen.add(item.id)
