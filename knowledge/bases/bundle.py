@@ -30,7 +30,7 @@ from knowledge.bases.delete import delete_base
 from knowledge.catalog import bases, groups, items, jobs, paths, status
 from knowledge.db.columns import utc_now
 from knowledge.errors import BundleUnreadable, GroupNotFound, InvalidUrl, KnowledgeError, ModelNotFound, UnsafePath
-from knowledge.files.paths import folded, guard
+from knowledge.files.paths import guard
 from knowledge.files.store import Staged
 from knowledge.ingestion import origin
 from knowledge.ingestion.incoming import BY_ADDRESS
@@ -40,6 +40,7 @@ from knowledge.model.documents import Vector
 from knowledge.model.ids import ItemId, new_item_id
 from knowledge.model.inputs import MAX_NOTE_CHARACTERS, BaseInput, NonBlank
 from knowledge.model.jobs import JobSpec
+from knowledge.model.names import folded
 from knowledge.model.status import CONTAINERS, ItemStatus, ItemType
 from knowledge.model.urls import normal_url
 from knowledge.model.views import Base
