@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -177,6 +178,9 @@ class Settings(BaseSettings):
         super().model_post_init(context)
         for url in (self.broker_url, self.database_url, self.http_proxy):
             hide_password_of(url.get_secret_value() if url else "")
+        for address in (self.docling_url, self.url_reader):
+            with suppress(ValueError):  # `check` says what is wrong with it
+                hide_password_of(address or "")
         hide(self.url_reader_key.get_secret_value() if self.url_reader_key else "")
         hide(self.flower_password.get_secret_value() if self.flower_password else "")
         hide(self.docling_api_key.get_secret_value() if self.docling_api_key else "")
@@ -333,8 +337,6 @@ def impossible(settings: Settings) -> Iterator[tuple[str, str]]:
             "ocr_languages",
             f"= {settings.ocr_languages!r}: {', '.join(map(repr, wrong))} is no language; write eng or eng+deu",
         )
-    if settings.docling_url is not None and urlsplit(settings.docling_url).scheme not in ("http", "https"):
-        yield "docling_url", f"= {mask_url(settings.docling_url)} must begin with http:// or https://"
     if settings.flower_host not in LOOPBACK and settings.flower_password is None:
         yield "flower_host", f"= {settings.flower_host} can be reached from outside: set KNOWLEDGE_FLOWER_PASSWORD as well"
     if settings.flower_password is not None and "," in settings.flower_password.get_secret_value():
@@ -346,6 +348,8 @@ def impossible(settings: Settings) -> Iterator[tuple[str, str]]:
         AllowList.of(settings.http_allow)
     except ConfigurationError as error:
         yield "http_allow", f"cannot be used: {error}"
+    if settings.docling_url is not None:
+        yield from wrong_address("docling_url", SecretStr(settings.docling_url), WEB_SCHEMES)
     if settings.url_reader not in (None, JINA):
         yield from wrong_address("url_reader", SecretStr(settings.url_reader), WEB_SCHEMES)
     if settings.models_file is not None:
@@ -402,7 +406,7 @@ def shown(settings: Settings, name: str) -> str:
         return mask_url(text) if name.endswith("_url") and "://" in text else MASK
     if isinstance(value, tuple):
         return json.dumps([str(entry) for entry in value], ensure_ascii=False) if value else "none"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:g}" if isinstance(value, float) else mask_url(str(value))
 
 
 def reason(error: Exception) -> str:

@@ -123,7 +123,9 @@ class KnowledgeService:
         strategy: Strategy = Strategy.RENAME,
         idempotency_key: str | None = None,
     ) -> AddReceipt:
-        """Accept files, directories and notes; all or none. Their bytes are copied before this returns (directories: later).
+        """Accept files, directories, pages, sitemaps and notes; all or none.
+
+        Bytes of files and notes are copied before this returns; folders and archives are read, and pages fetched, by jobs.
 
         Args:
             strategy: what to do about roots of the same type and name.
@@ -134,16 +136,16 @@ class KnowledgeService:
     def reindex_items(
         self, base_id: BaseId, item_ids: Sequence[ItemId], *, allow_empty: bool = False, only_changed: bool = False
     ) -> ReindexReceipt:
-        """Acquire sources again onto their stored paths and index them again; directories are synchronised with their folder.
+        """Acquire sources again onto their stored paths and index them again; containers are synchronised with their source.
 
         Args:
-            allow_empty: let a folder that has become empty empty its directory.
-            only_changed: of directories, leave completed files alone whose size and time are as they were.
+            allow_empty: let a source that has become empty empty its container.
+            only_changed: of directories and archives, leave completed files alone whose size and time are as they were.
         """
         return reindex.reindex_items(self.rt, base_id, item_ids, allow_empty=allow_empty, only_changed=only_changed)
 
     def reindex_interrupted(self, base_id: BaseId) -> ReindexReceipt:
-        """The same for everything in a base that an interruption left `failed`."""
+        """The same for everything in a base that an interruption, or the loss of its index, left `failed`."""
         return reindex.reindex_interrupted(self.rt, base_id)
 
     def delete_items(self, base_id: BaseId, item_ids: Sequence[ItemId]) -> DeleteReceipt:
@@ -207,7 +209,7 @@ class KnowledgeService:
         return chunks.preview(self.rt, item_id, characters=characters)
 
     def file_path(self, item_id: ItemId) -> Path:
-        """Where the stored copy of a file lies on this host. Raises `ItemNotFound`, `InvalidOperation` for other types."""
+        """Where the stored copy of a file or page lies on this host. Raises `ItemNotFound`; `InvalidOperation`: it has none."""
         return chunks.file_path(self.rt, item_id)
 
     def why(self, item_id: ItemId) -> Why:

@@ -1,7 +1,11 @@
 """Celery shells: when work runs, and in which process. What it does is in `knowledge.ingestion`.
 
 job.py         KnowledgeTask: claim, lease, settle; the ABANDON and RETRY option sets
+lease.py       the thread that keeps the lease of the job in this process
+process.py     one runtime per process
 *.py           one file per job
-recovery.py    the beat tasks: sweep and due tick
-signals.py     one runtime per process; heartbeats; parking when a child is lost; drain
+commands.py    the requests of clients
+recovery.py    the beat tasks: sweep, due tick and tidying
+heartbeat.py   the main process tells that it lives
+signals.py     start, drain, stop, and the loss of a child
 """

@@ -1,6 +1,6 @@
 """knowledge.index-documents: read, chunk and embed one leaf, then replace its material.
 
-Enqueued by  ingestion.add, ingestion.prepare.
+Enqueued by  ingestion.add, ingestion.prepare, ingestion.reindex, bases.bundle, or as the last link of a conversion chain.
 Items        exactly one leaf.
 Status       processing -> reading -> embedding -> completed | failed.
 Recovery     ABANDON: embeddings cost money, so a killed run is parked, never resumed.

@@ -1,7 +1,7 @@
-"""knowledge.prepare-root: expand a directory into child rows and enqueue its leaves.
+"""knowledge.prepare-root: bring the rows of a container in step with its source and enqueue its leaves.
 
-Enqueued by  user adds a directory (ingestion.add).
-Items        one directory.
+Enqueued by  ingestion.add, ingestion.reindex.
+Items        one container: a directory, archive or sitemap.
 Status       preparing -> processing, completed or failed by its children.
 Recovery     ABANDON: expansion may have enqueued paid work; a killed run is parked, its leaves go on.
 """

@@ -30,7 +30,7 @@ from knowledge.bases.delete import delete_base
 from knowledge.catalog import bases, groups, items, jobs, paths, status
 from knowledge.db.columns import utc_now
 from knowledge.errors import BundleUnreadable, GroupNotFound, InvalidUrl, KnowledgeError, ModelNotFound, UnsafePath
-from knowledge.files.paths import folded, guard
+from knowledge.files.paths import guard
 from knowledge.files.store import Staged
 from knowledge.ingestion import origin
 from knowledge.ingestion.incoming import BY_ADDRESS
@@ -40,6 +40,7 @@ from knowledge.model.documents import Vector
 from knowledge.model.ids import ItemId, new_item_id
 from knowledge.model.inputs import MAX_NOTE_CHARACTERS, BaseInput, NonBlank
 from knowledge.model.jobs import JobSpec
+from knowledge.model.names import folded
 from knowledge.model.status import CONTAINERS, ItemStatus, ItemType
 from knowledge.model.urls import normal_url
 from knowledge.model.views import Base
@@ -50,7 +51,6 @@ log = logging.getLogger(__name__)
 
 MISSING_MODEL: Final = "missing_embedding_model"
 MISSING_VECTORS: Final = "missing_vector_store"
-
 
 MAX_MANIFEST_BYTES: Final = 256 << 20
 MAX_VECTOR_BYTES: Final = 4 << 30
@@ -113,7 +113,7 @@ class Bundle(BaseModel):
         taken: set[str] = set()
         for item in self.items:
             if item.group_id not in containers:
-                raise ValueError(f"item {item.id}: its parent is no directory before it")
+                raise ValueError(f"item {item.id}: its parent is no container before it")
             if item.id in seen:
                 raise ValueError(f"item {item.id} is there twice")
             seen.add(item.id)

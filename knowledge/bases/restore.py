@@ -29,11 +29,11 @@ log = logging.getLogger(__name__)
 def restore_base(rt: Runtime, base_id: BaseId, name: str, embedder: str | None) -> RestoreReceipt:
     """A new base with the settings and roots of an old one, failed ones included, and the given embedder.
 
-    Roots whose source is gone are skipped and counted; those that cannot be reached now are kept. Directories expand again.
+    Roots whose source is gone are skipped and counted; those that cannot be reached now are kept. Containers expand again.
 
     Raises:
         BaseNotFound, ModelNotFound. InvalidInput: the name is blank, or taken: nobody could tell the two apart.
-        PathNotAllowed: a directory that this caller may not have read; nothing has been made.
+        PathNotAllowed: a directory or archive that this caller may not have read; nothing has been made.
         InvalidOperation: the roots were refused; the new base is gone again, or is named.
     """
     with rt.db.read() as tx:

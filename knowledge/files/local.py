@@ -63,7 +63,7 @@ class LocalRawFiles:
     def stage_stream(self, base_id: str, source: IO[bytes]) -> Staged:
         size = 0
         with self._new_staged(base_id) as (token, writing):
-            while data := source.read(1 << 20):
+            while data := source.read(CHUNK_BYTES):
                 with _storage(base_id):
                     _write(writing, data)
                 size += len(data)

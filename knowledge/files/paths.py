@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from knowledge.errors import UnsafePath
-from knowledge.model.names import NAME_BYTES, candidates, folded, safe_name, split_extension
+from knowledge.model.names import NAME_BYTES, candidates, folded, split_extension
 
 RESERVED: Final = ".knowledge"  #: the base's own folder for its index; no item may be called so at the top
 PATH_BYTES: Final = 3_000  #: of a whole path below `raw/`; Linux ends at 4,096 with the data directory in front
@@ -37,11 +37,6 @@ def guard_base(base_id: str) -> str:
     return base_id
 
 
-def is_allowed(path: str) -> bool:
-    """Whether `guard` would let it pass."""
-    return _fault(path) is None
-
-
 def is_base_id(name: str) -> bool:
     return _BASE_ID.fullmatch(name) is not None
 
@@ -51,19 +46,6 @@ def derived(path: str) -> str:
     place = PurePosixPath(guard(path))
     stem, _ = split_extension(place.name)
     return guard(str(place.with_name(next(candidates(f"{stem}.md")))))
-
-
-def safe_path(path: str) -> str:
-    """A path found in somebody's folder, each part made safe. Two different paths can become one: check against taken names.
-
-    Raises:
-        UnsafePath: it is still not one that may exist below `raw/`.
-    """
-    return guard("/".join(safe_name(part) for part in path.split("/")))
-
-
-def first_part(path: str) -> str:
-    return path.split("/", 1)[0]
 
 
 def _fault(path: str) -> str | None:
@@ -91,18 +73,3 @@ def _fault(path: str) -> str | None:
     if folded(parts[0]).rstrip(". ") == RESERVED:
         return "reserved"
     return None
-
-
-__all__ = [
-    "NAME_BYTES",
-    "RESERVED",
-    "candidates",
-    "derived",
-    "first_part",
-    "folded",
-    "guard",
-    "guard_base",
-    "safe_name",
-    "safe_path",
-    "split_extension",
-]

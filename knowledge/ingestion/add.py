@@ -6,13 +6,12 @@ bytes are renamed into place inside it; a failure leaves neither rows nor files.
 
 from collections.abc import Sequence
 
-from knowledge.catalog import bases, items, jobs, paths, requests
-from knowledge.db.engine import Tx
+from knowledge.catalog import bases, items, jobs, requests
 from knowledge.errors import InvalidInput
 from knowledge.files.store import Staged
 from knowledge.ingestion import conflicts, convert
 from knowledge.ingestion.incoming import Incoming, check
-from knowledge.ingestion.placing import placing
+from knowledge.ingestion.placing import free_name, placing
 from knowledge.ingestion.replace import make_room, stop_those_in_the_way
 from knowledge.model.ids import BaseId, ItemId, new_item_id
 from knowledge.model.inputs import ItemInput, Strategy
@@ -122,13 +121,13 @@ def _commit(
         for position, (item_id, one) in enumerate(zip(ids, incoming, strict=True)):
             if one.is_named_later:
                 continue
-            path = _free_path(rt, tx, base_id, item_id, one)
+            path = free_name(rt, tx, base_id, item_id, one.name, directory=one.type in CONTAINERS)
             items.set_path(tx, item_id, path)
             if position in staged:
                 placed.append(path)
                 rt.files.publish(staged[position], path)
             if position in converted:
-                placed.append(convert.place_result(rt, tx, base_id, item_id, converted[position]))
+                placed.append(convert.place_result(rt, tx, item_id, converted[position]))
         if placed:
             rt.files.sync(base_id, placed)
         specs = [_job(rt, base_id, item_id, one) for item_id, one in zip(ids, incoming, strict=True)]
@@ -152,11 +151,3 @@ def _job(rt: Runtime, base_id: BaseId, item_id: ItemId, one: Incoming) -> JobSpe
     if one.type in CONTAINERS:
         return JobSpec.prepare_root(base_id, item_id, confined=rt.reach.is_confined)
     return JobSpec.index_documents(base_id, item_id, converted=one.converted_at is not None)
-
-
-def _free_path(rt: Runtime, tx: Tx, base_id: BaseId, item_id: ItemId, one: Incoming) -> str:
-    """A reserved name that the disk does not hold either; a leftover of a crash is stepped over, the sweep removes it."""
-    path = paths.reserve(tx, base_id, item_id, one.name, directory=one.type in CONTAINERS)
-    while rt.files.exists(base_id, path):
-        path = paths.reserve(tx, base_id, item_id, one.name, directory=one.type in CONTAINERS)
-    return path

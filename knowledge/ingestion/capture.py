@@ -17,12 +17,12 @@ from io import BytesIO
 from itertools import count
 from typing import Any, Final
 
-from knowledge.catalog import items, jobs, paths, rate
+from knowledge.catalog import items, jobs, rate
 from knowledge.db.columns import utc_now
 from knowledge.db.engine import Tx
 from knowledge.errors import FetchRefused, FetchSlowDown, KnowledgeError
 from knowledge.files.store import Staged
-from knowledge.ingestion.placing import placing
+from knowledge.ingestion.placing import free_name, placing
 from knowledge.ingestion.run import PutBack, Run
 from knowledge.model.documents import ReadResult
 from knowledge.model.jobs import Job
@@ -172,10 +172,7 @@ def _capture(item: Item) -> dict[str, Any]:
 def _free_path(rt: Runtime, tx: Tx, item: Item, name: str) -> str:
     """A name that no item has and the disk does not hold: among all roots, or inside the container that it was found in."""
     if item.group_id is None:
-        path = paths.reserve(tx, item.base_id, item.id, name)
-        while rt.files.exists(item.base_id, path):
-            path = paths.reserve(tx, item.base_id, item.id, name)
-        return path
+        return free_name(rt, tx, item.base_id, item.id, name)
     folder = items.get(tx, item.group_id).relative_path
     taken = {folded(path) for path in items.paths_below(tx, item.base_id, f"{folder}")}
     wanted = (f"{folder}/{numbered(name, number)}" for number in count())

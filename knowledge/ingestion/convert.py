@@ -24,10 +24,10 @@ from knowledge.errors import ConversionFault, ConversionTimeout, SourceFault
 from knowledge.files.paths import derived
 from knowledge.files.store import Staged
 from knowledge.ingestion import capture, conversions
-from knowledge.ingestion.placing import placing
+from knowledge.ingestion.placing import free_name, placing
 from knowledge.ingestion.run import PutBack, Run
 from knowledge.model.documents import SourceFile
-from knowledge.model.ids import BaseId, ItemId
+from knowledge.model.ids import ItemId
 from knowledge.model.jobs import Job, JobSpec
 from knowledge.model.names import numbered
 from knowledge.model.status import ACTIVE, INDEXING_INTERRUPTED, ItemStatus
@@ -60,7 +60,7 @@ def pass_on(tx: Tx, job: Job, item_id: ItemId, needed: Needed) -> None:
     jobs.enqueue_chain(tx, [check, index], shard=job.shard)
 
 
-def place_result(rt: Runtime, tx: Tx, base_id: BaseId, item_id: ItemId, staged: Staged) -> str:
+def place_result(rt: Runtime, tx: Tx, item_id: ItemId, staged: Staged) -> str:
     """Put Markdown beside the file that it was made of; the path. The base lock is held, the caller makes it durable."""
     item = items.get(tx, item_id)
     path = item.indexed_path or _free_path(rt, tx, item)
@@ -106,7 +106,7 @@ def run(rt: Runtime, run: Run) -> None:
     try:
         processor = rt.processors.get(str(job.input["processor"]))
         if "ticket" in job.progress:
-            _look(rt, run, item, processor)
+            _look(rt, run, processor)
         else:
             _begin(rt, run, item, processor)
     except (
@@ -156,7 +156,7 @@ def _begin(rt: Runtime, run: Run, item: Item, processor: FileProcessor) -> None:
     raise PutBack(_delay_seconds(rt, 0))
 
 
-def _look(rt: Runtime, run: Run, item: Item, processor: FileProcessor) -> None:
+def _look(rt: Runtime, run: Run, processor: FileProcessor) -> None:
     """See how it stands: place the result, or come back later. Raises `PutBack`."""
     job, known = run.job, run.job.progress
     work = conversions.place(rt, job.base_id, job.id)
@@ -196,7 +196,7 @@ def _take(rt: Runtime, run: Run, answer: Converted) -> None:
             if item is None:  # a delete won the race
                 jobs.cancel(tx, job, jobs.CANCELLED)
             else:
-                path = place_result(rt, tx, job.base_id, item.id, staged)
+                path = place_result(rt, tx, item.id, staged)
                 if item.indexed_path is None:
                     placed.append(path)
                 rt.files.sync(job.base_id, [path])
@@ -228,7 +228,4 @@ def _free_path(rt: Runtime, tx: Tx, item: Item) -> str:
             for path in candidates
             if not items.is_path_taken(tx, item.base_id, path) and not rt.files.exists(item.base_id, path)
         )
-    path = paths.reserve(tx, item.base_id, item.id, name)
-    while rt.files.exists(item.base_id, path):
-        path = paths.reserve(tx, item.base_id, item.id, name)
-    return path
+    return free_name(rt, tx, item.base_id, item.id, name)

@@ -46,8 +46,8 @@ def children_of(rt: Runtime, root: Item, checkpoint: Checkpoint, reach: Reach) -
             def inside(child: Child) -> Iterator[Entry] | None:
                 return archive.inside(child, accepts, selection, checkpoint, _opened(rt, reach))
 
-            names = reach.names if reach.is_confined else None
-            return DirectoryChildren(origin.path_of(root), accepts, rt.files.holds, selection, inside, above, names)
+            folder, names = origin.path_of(root), reach.names if reach.is_confined else None
+            return DirectoryChildren(folder, accepts, rt.files.holds, selection, inside, above, names, reach.open)
         case ItemType.ARCHIVE:
             return _archive(rt, accepts, origin.path_of(root), root.source, "", selection, reach)
         case ItemType.SITEMAP:

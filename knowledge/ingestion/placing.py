@@ -4,8 +4,10 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from knowledge.catalog import paths
+from knowledge.db.engine import Tx
 from knowledge.errors import KnowledgeError
-from knowledge.model.ids import BaseId
+from knowledge.model.ids import BaseId, ItemId
 from knowledge.runtime import Runtime
 
 log = logging.getLogger(__name__)
@@ -29,3 +31,14 @@ def placing(rt: Runtime, base_id: BaseId) -> Iterator[list[str]]:
                 "bytes of a failed commit not removed", extra={"base": base_id, "files": len(placed), "code": error.code}
             )
         raise
+
+
+def free_name(rt: Runtime, tx: Tx, base_id: BaseId, item_id: ItemId, name: str, *, directory: bool = False) -> str:
+    """A top-level name that is this item's now and that the disk does not hold either.
+
+    A leftover of a crash is stepped over; hourly tidying removes it.
+    """
+    path = paths.reserve(tx, base_id, item_id, name, directory=directory)
+    while rt.files.exists(base_id, path):
+        path = paths.reserve(tx, base_id, item_id, name, directory=directory)
+    return path

@@ -1,4 +1,4 @@
-"""The base lock: serialises changes that span rows, index and files of one base. See ARCHITECTURE, the base lock."""
+"""The base lock: serialises changes that span rows, index and files of one base. See deploy/decisions/base-lock.md."""
 
 from contextlib import AbstractContextManager
 from typing import Protocol

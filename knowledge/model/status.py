@@ -19,7 +19,6 @@ class ItemType(StrEnum):
 
 
 CONTAINERS: Final = frozenset({ItemType.DIRECTORY, ItemType.ARCHIVE, ItemType.SITEMAP})
-LEAVES: Final = frozenset(ItemType) - CONTAINERS
 
 
 class ItemStatus(StrEnum):

@@ -10,7 +10,7 @@ from knowledge.locks.process import is_dead, this_process
 from knowledge.model.ids import ItemId
 from knowledge.model.jobs import ACTIVE_JOB, Job, JobStatus, JobType, Owner
 from knowledge.model.results import Why
-from knowledge.model.status import ACTIVE, CHILD_FAILED, ItemStatus
+from knowledge.model.status import ACTIVE, CHILD_FAILED, CONTAINERS, ItemStatus
 from knowledge.model.views import Item
 from knowledge.runtime import Runtime
 
@@ -27,12 +27,12 @@ def explain(rt: Runtime, item_id: ItemId) -> Why:
 def _sentence(item: Item, job: Job | None, owner_alive: bool | None) -> str:
     if item.status is ItemStatus.FAILED:
         if item.error == CHILD_FAILED:
-            return "Something in this directory has failed."
+            return f"Something in this {item.type} has failed."
         return f"It failed with {item.error}: {item.error_detail.get('message', 'no detail was recorded')}"
     if item.status is ItemStatus.COMPLETED:
         return "It is done."
     if job is None or job.status not in ACTIVE_JOB:
-        if item.status in ACTIVE and item.group_id is None and item.relative_path:
+        if item.status in ACTIVE and item.type in CONTAINERS:
             return "Its children are being worked on, or the next sweep parks it."
         return "No job works on it; the next sweep takes care of it."
     if job.status is JobStatus.RUNNING:

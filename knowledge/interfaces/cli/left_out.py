@@ -1,4 +1,4 @@
-"""What a directory or archive did not take, for people."""
+"""What a container did not take, for people."""
 
 from typing import TYPE_CHECKING, Any, Final
 

@@ -31,7 +31,7 @@ from knowledge.model.ids import ItemId, JobId
 from knowledge.model.inputs import DirectoryInput
 from knowledge.model.jobs import ACTIVE_JOB
 from knowledge.model.results import StatusCounts
-from knowledge.model.status import ItemStatus
+from knowledge.model.status import CHILD_FAILED, ItemStatus
 from knowledge.model.views import Base, Item
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class _Keeper:
         said = f"{time.strftime('%H:%M:%S')} in step: {counted(done, 'file')}"
         if failed:
             said += f", {failed} failed"
-        if item.error not in (None, "child_failed"):
+        if item.error not in (None, CHILD_FAILED):
             said = f"{time.strftime('%H:%M:%S')} not in step: {item.error} ({detail(item.error_detail)})"
         if self._output.as_json:
             self._output.object(wire)

@@ -70,9 +70,9 @@ class OcrProcessor:
 
     def start(self, order: Order) -> Ticket:
         _reap()
-        program = tesseract.find()
-        if program is None or (complaint := self.missing()) is not None:
-            raise ConverterMissing(complaint if program else self.missing())
+        program, complaint = tesseract.find(), self.missing()
+        if program is None or complaint is not None:
+            raise ConverterMissing(complaint)
         slot = self._slot()
         try:
             self._write(order, program)

@@ -40,11 +40,11 @@ def draw(source: SourceFile, number: int, budget: Budget, image: Path) -> None:
 
 def _pdf(source: SourceFile, budget: Budget) -> dict[str, Any]:
     from knowledge.pipeline.readers.pdf import PdfReader
-    from knowledge.pipeline.readers.pdf_pages import LIBRARY, opened, pages_without_text
+    from knowledge.pipeline.readers.pdf_pages import LIBRARY, opened, page_count, pages_without_text
 
     with LIBRARY:
         document = opened(source.path)
-        count = len(document)
+        count = page_count(document)  # as its reader counts: what a damaged file claims is not believed
         document.close()
     Meter(budget).page(count)
     lacking = pages_without_text(source.path)

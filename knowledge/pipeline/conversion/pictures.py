@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from knowledge.pipeline.readers.media_type import PDF
+
 PNG: Final = "image/png"
 JPEG: Final = "image/jpeg"
 TIFF: Final = "image/tiff"
@@ -10,7 +12,7 @@ WEBP: Final = "image/webp"
 BMP: Final = frozenset({"image/bmp", "image/x-ms-bmp"})
 
 SUFFIXES_OF: Final = {  #: lower case; the usual one first
-    "application/pdf": (".pdf",),
+    PDF: (".pdf",),
     PNG: (".png",),
     JPEG: (".jpg", ".jpeg", ".jpe"),
     TIFF: (".tif", ".tiff"),

@@ -21,7 +21,6 @@ MAX_CLUSTER: Final = 32  #: characters; a longer run of combining marks is cut a
 
 _HEADING_SCORE: Final = {1: 100.0, 2: 90.0, 3: 80.0, 4: 70.0, 5: 60.0, 6: 50.0}
 _LINE_SCORE: Final = {"fence": 80.0, "rule": 60.0, "blank": 20.0, "entry": 5.0}
-_BEST_LINE_SCORE: Final = 100.0
 _PLAIN_LINE_SCORE: Final = 1.0
 _SEPARATOR_IN_STRUCTURE_SCORE: Final = 30.0
 _DELIMITERS: Final = (("\n\n", 20.0), ("\n", 12.0), ("。", 10.0), (". ", 8.0), (" ", 3.0))

@@ -34,14 +34,13 @@ from typing import IO, Any, BinaryIO, Final, Protocol, cast
 from knowledge.errors import CorruptSource, EncryptedSource, SourceFault, UnsupportedSource
 from knowledge.model.budget import Meter
 from knowledge.pipeline.readers.archive_names import decoded_names
+from knowledge.pipeline.readers.media_type import TAR, ZIP
 from knowledge.pipeline.readers.xz import open_xz, require_modest_lzma
 from knowledge.pipeline.readers.zip_directory import require_short
 
 BZIP2: Final = "application/x-bzip2"
 GZIP: Final = "application/gzip"
-TAR: Final = "application/x-tar"
 XZ: Final = "application/x-xz"
-ZIP: Final = "application/zip"
 ARCHIVES: Final = frozenset({BZIP2, GZIP, TAR, XZ, ZIP})  #: media types that `members` takes
 
 

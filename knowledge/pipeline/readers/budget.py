@@ -9,8 +9,6 @@ entry of it.
         with archive.opened("xl/worksheets/sheet1.xml") as stream:   # read in steps
             ...
 
-    require_modest_zip(source)                   # before a library unpacks the archive itself
-
     data = inflated(gzip.open(path), source.budget)   # any other stream that unpacks
 
     source.budget.page()                         # before each page, slide or sheet
@@ -32,7 +30,7 @@ from knowledge.pipeline.readers.zip_directory import require_short
 
 _STEP: Final = 1 << 20  #: bytes read at a time, so that a bomb is found before it is in memory
 
-__all__ = ["Budget", "Meter", "Zip", "exceeded", "inflated", "opened_zip", "require_modest_zip", "xml_fault"]
+__all__ = ["Budget", "Meter", "Zip", "exceeded", "inflated", "opened_zip", "xml_fault"]
 
 
 class Zip:
@@ -114,19 +112,6 @@ def opened_zip(source: SourceFile) -> Iterator[Zip]:
         raise CorruptSource(detail=str(error)) from error
     with archive:
         yield Zip(archive, source.budget)
-
-
-def require_modest_zip(source: SourceFile) -> None:
-    """Refuse a zip archive that claims to unpack to more than it may, before a library unpacks it without asking.
-
-    Raises:
-        CorruptSource, EncryptedSource, ReaderBudgetExceeded
-    """
-    with opened_zip(source) as archive:
-        for name, info in archive.entries.items():
-            if info.flag_bits & 1:
-                raise EncryptedSource(entry=name)
-            source.budget.inflate(info.file_size)
 
 
 def xml_fault(error: Exception, **details: JsonValue) -> SourceFault:

@@ -160,7 +160,7 @@ class ReaderRegistry:
         """Why a directory import leaves this file out; None to take it.
 
         A suffix that a reader claims is believed, except that what is named like text must not be binary. Without one a file is
-        taken if its first bytes are text. Files that are named like images, archives, programs or keys are not opened.
+        taken if its first bytes are text. Files that are named like images, programs or keys are not opened.
 
         Raises:
             OSError: the file cannot be opened.

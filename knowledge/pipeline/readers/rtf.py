@@ -267,12 +267,12 @@ class _Reading:
         self._skip = 0
         state = self._state
         if state.opens is not None:
-            self._collect(state.opens, state.purpose, state)
+            self._collect(state.opens, state.purpose)
         if self._stack:
             self._state = self._stack.pop()
         self._is_first = self._starred = False
 
-    def _collect(self, flow: _Flow, purpose: str, state: _State) -> None:
+    def _collect(self, flow: _Flow, purpose: str) -> None:
         outer = self._stack[-1].flow if self._stack else self._body
         blocks = [block for block in flow.end() if block.strip()]
         if purpose in _BOXES:

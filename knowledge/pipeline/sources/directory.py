@@ -22,7 +22,7 @@ from knowledge.model.documents import Checkpoint
 from knowledge.model.names import safe_name
 from knowledge.model.status import ItemType
 from knowledge.pipeline.sources.children import PATH_BYTES_KEY, Child, Entry, Folder, Left, Skipped, SkipReason
-from knowledge.pipeline.sources.ignore import FILES, Rules, Selection, rules_of
+from knowledge.pipeline.sources.ignore import FILES, Opens, Rules, Selection, rules_of
 from knowledge.pipeline.sources.tooling import is_marked, is_tool_file, is_tool_folder
 
 _SURROGATES: Final = re.compile(r"[\ud800-\udfff]")
@@ -65,6 +65,7 @@ class DirectoryChildren:
         accepts: asked for plain, visible, wanted, non-empty files only; may open the file.
         is_own: asked for each folder below `root` and each file before `accepts`; what is own is neither listed nor opened.
         names: lists a folder for a caller whose reach ends somewhere; a folder outside it counts as the link that led there.
+        opens: opens an ignore file for such a caller; those of folders above its reach do not count.
         inside: asked for each file before `accepts`; the entries of an archive come instead of it.
     """
 
@@ -75,6 +76,7 @@ class DirectoryChildren:
     inside: Inside = _no_archive
     above: str = ""
     names: Names | None = None
+    opens: Opens | None = None
 
     def scan(self, checkpoint: Checkpoint) -> Generator[Entry, None, None]:
         """Every entry below the folder, lazily.
@@ -85,7 +87,7 @@ class DirectoryChildren:
             PathNotFound, PathUnreadable, PathNotAllowed: the folder itself, or its ignore file, cannot be read.
         """
         checkpoint()
-        pending = [_opened_root(str(self.root), self.above, self._names)]
+        pending = [_opened_root(str(self.root), self.above, self._names, self.opens)]
         while pending:
             folder = pending[-1]
             if not folder.names:
@@ -120,9 +122,7 @@ class DirectoryChildren:
             if reason is not None:
                 return Skipped(relative, reason, is_directory=is_directory)
             if is_directory:
-                return _opened(path, f"{relative}/", self.above, folder, self._names) or Skipped(
-                    relative, SkipReason.TOOLING, is_directory=True
-                )
+                return self._opened(path, f"{relative}/", folder) or Skipped(relative, SkipReason.TOOLING, is_directory=True)
             return self._child(path, relative, state)
         except FileNotFoundError:
             return None
@@ -130,6 +130,15 @@ class DirectoryChildren:
             return Skipped(relative, SkipReason.SYMLINK)
         except OSError:
             return Skipped(relative, SkipReason.UNREADABLE, is_directory=is_directory)
+
+    def _opened(self, path: str, inside: str, above: "_Open") -> "_Open | None":
+        """A folder with its rules; None if it says of itself that it is a cache."""
+        names = self._names(path)
+        present = frozenset(names)
+        if is_marked(present):
+            return None
+        own = tuple((self.above + inside, rules) for rules in rules_of(path, present, self.opens))
+        return _Open(path, inside, names, own + above.rules)
 
     def _reason(self, folder: "_Open", name: str, path: str, relative: str, state: os.stat_result) -> SkipReason | None:
         """Why this is left out without being opened."""
@@ -185,30 +194,23 @@ class _Open:
         return False
 
 
-def _opened_root(path: str, above: str, list_names: Callable[[str], list[str]]) -> _Open:
+def _opened_root(path: str, above: str, list_names: Callable[[str], list[str]], opens: Opens | None) -> _Open:
     """The folder to scan, with the rules that come from it and from the folders above it."""
     try:
         names = list_names(path)
-        rules = tuple((above, found) for found in rules_of(path, frozenset(names)))
+        rules = tuple((above, found) for found in rules_of(path, frozenset(names), opens))
         place, inside = path, above
         while inside:
             place, inside = place.rpartition("/")[0], inside[:-1].rpartition("/")[0] + "/" if "/" in inside[:-1] else ""
-            rules += tuple((inside, found) for found in rules_of(place, FILES))
+            try:
+                rules += tuple((inside, found) for found in rules_of(place, FILES, opens))
+            except PathNotAllowed:  # nor is what lies above it
+                break
         return _Open(path, "", names, rules)
     except (FileNotFoundError, NotADirectoryError, ValueError) as error:
         raise PathNotFound(path=shown(path)) from error
     except OSError as error:
         raise PathUnreadable(path=shown(path), reason=os.strerror(error.errno or 0)) from error
-
-
-def _opened(path: str, inside: str, top: str, above: _Open, list_names: Callable[[str], list[str]]) -> _Open | None:
-    """A folder with its rules; None if it says of itself that it is a cache."""
-    names = list_names(path)
-    present = frozenset(names)
-    if is_marked(present):
-        return None
-    own = tuple((top + inside, rules) for rules in rules_of(path, present))
-    return _Open(path, inside, names, own + above.rules)
 
 
 def _names(folder: str) -> list[str]:

@@ -7,7 +7,8 @@ import os
 import re
 import stat
 import warnings
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
 from pathspec import GitIgnoreSpec
@@ -19,6 +20,9 @@ FILES: Final = (".knowledgeignore", ".gitignore")  #: the first one has the last
 MAX_FILE_BYTES: Final = 256 * 1024
 MAX_PATTERN_CHARACTERS: Final = 1_000
 _GROUP: Final = 100  #: patterns compiled together; RE2 limits the memory of each group
+
+
+Opens = Callable[[Path, int], int]  #: (path, flags) -> descriptor, as `os.open`
 
 
 class Rules:
@@ -73,24 +77,26 @@ def require_patterns(field: str, patterns: Sequence[str]) -> None:
             raise InvalidInput(f"{field}: {pattern!r} is no pattern.", field=field, pattern=pattern)
 
 
-def rules_of(folder: str, names: Container[str]) -> list[Rules]:
+def rules_of(folder: str, names: Container[str], opens: Opens | None = None) -> list[Rules]:
     """What the ignore files of a folder say, the one with the last word first; links are not followed, as git does not.
 
     Args:
         names: what the folder holds.
+        opens: opens a file for a caller whose reach ends somewhere.
 
     Raises:
+        PathNotAllowed: as `opens`.
         OSError: one of them cannot be read; then nobody knows what may be taken from here.
     """
     present = [name for name in FILES if name in names]
-    return [rules for name in present if (rules := _read(f"{folder}/{name}"))]
+    return [rules for name in present if (rules := _read(f"{folder}/{name}", opens or os.open))]
 
 
-def _read(path: str) -> Rules | None:
+def _read(path: str, opens: Opens) -> Rules | None:
     try:
         if not stat.S_ISREG(os.lstat(path).st_mode):
             return None
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = opens(Path(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     with os.fdopen(descriptor, "rb") as file:

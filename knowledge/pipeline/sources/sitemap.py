@@ -4,6 +4,7 @@ A feed tells of its latest entries only, so what it does not name any more has n
 sitemaps could not be read, or one breaks off.
 """
 
+import gzip
 import zlib
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
@@ -112,15 +113,15 @@ def _unpacked(answer: Answer, limit: int) -> bytes:
     """The file itself: sitemaps are often kept packed.
 
     Raises:
-        FetchTooLarge. CorruptSource: it cannot be unpacked.
+        FetchTooLarge. CorruptSource: it cannot be unpacked to its end.
     """
     if not answer.content.startswith(b"\x1f\x8b"):
         return answer.content
-    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
     try:
-        content = unpacker.decompress(answer.content, limit + 1)
-    except zlib.error as error:
-        raise CorruptSource("This sitemap cannot be unpacked.", url=answer.url) from error
+        with gzip.GzipFile(fileobj=BytesIO(answer.content)) as packed:
+            content = packed.read(limit + 1)
+    except (EOFError, OSError, zlib.error) as error:  # what a file that breaks off does not name has not vanished
+        raise CorruptSource("This sitemap cannot be unpacked.", url=answer.url, reason=str(error)) from error
     if len(content) > limit:
         raise FetchTooLarge("This sitemap unpacks to more than may be fetched.", limit=limit)
     return content

@@ -68,6 +68,8 @@ def test_allow_list_opens_what_it_names(settings):
         ("http_proxy", "socks5://x:1"),
         ("url_reader", "reader.example"),
         ("url_reader", "ftp://reader.example"),
+        ("docling_url", "docling.example"),
+        ("docling_url", "http://docling.example:port"),
         ("url_robots", "sometimes"),
         ("url_host_per_minute", "0"),
         ("http_user_agent", "two\nlines"),
@@ -86,3 +88,11 @@ def test_key_and_proxy_are_not_shown(settings):
     shown = {one.name: one.value for one in effective(settings(url_reader_key="secret", http_proxy="http://me:secret@proxy:1"))}
 
     assert not [name for name, value in shown.items() if "secret" in value]
+
+
+@pytest.mark.parametrize("name", ["docling_url", "url_reader"])
+def test_password_inside_an_address_is_not_shown(settings, name):
+    """Services are put behind a login as well."""
+    shown = {one.name: one.value for one in effective(settings(**{name: "http://me:hunter22@service.example"}))}
+
+    assert "http://me:****@service.example" == shown[name]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.errors import UnsafePath
-from knowledge.files.paths import derived, first_part, guard, guard_base, safe_path
+from knowledge.files.paths import derived, guard, guard_base
 
 
 @pytest.mark.parametrize(
@@ -76,13 +76,3 @@ def test_converted_file_lies_beside_its_original(path, markdown):
 def test_converted_name_of_a_long_name_fits():
     """The derived name obeys the limit as well."""
     assert len(derived("长" * 85).encode()) <= 255
-
-
-def test_found_path_is_made_safe_part_by_part():
-    """Separators stay, everything else is made storable."""
-    assert "a_b/c d/_con.txt" == safe_path("a\\b/c\nd/con.txt")
-
-
-def test_first_part_is_the_top_folder_or_the_file():
-    """What a directory item owns."""
-    assert ["docs", "a.txt"] == [first_part("docs/x/y.md"), first_part("a.txt")]

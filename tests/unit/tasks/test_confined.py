@@ -170,6 +170,27 @@ def test_sources_of_a_clients_bundle_are_read_for_nobody(house, near, pack, inbo
     assert not finds_secret(house, restored.base.id)
 
 
+def test_ignore_files_above_the_roots_say_nothing_to_a_client(house, near, inbox):
+    """A bundle may call the folder above the root the parent of one below; what is ignored would tell what is written there."""
+    (inbox.parent / ".gitignore").write_text("*.md")
+    (inbox / "new.md").write_text("new")
+    rows = [
+        {"id": "top", "type": "directory", "source": str(inbox.parent), "relative_path": "top"},
+        {"id": "in", "group_id": "top", "type": "directory", "source": str(inbox), "relative_path": "top/in"},
+        {"id": "old", "group_id": "in", "type": "file", "source": f"{inbox}/old.txt", "relative_path": "top/in/old.txt"},
+    ]
+    with ZipFile(inbox / "bundle.zip", "w") as archive:
+        archive.writestr("base.json", json.dumps({"format": 1, "base": {"name": "moved"}, "items": rows}))
+        archive.writestr("raw/top/in/old.txt", "old")
+    made = near.import_base(inbox / "bundle.zip")
+    house.work()
+    (folder,) = [item.id for item in house.items(made) if item.relative_path == "top/in"]
+    near.reindex_items(made.id, [folder])
+    house.work()
+
+    assert "new.md" in [item.title for item in house.items(made)]
+
+
 def test_a_bundle_that_the_owner_imports_is_the_owners(house, pack, outside):
     """As if its paths had been typed: a base that moves on one host keeps its sources."""
     made = house.service.import_base(pack(there=outside / "secret.md"))

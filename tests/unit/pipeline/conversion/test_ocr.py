@@ -61,6 +61,16 @@ def words(result):
     return {document.page: " ".join(document.text.split()) for document in result.documents}
 
 
+def test_count_of_pages_that_lies_costs_no_scan(tmp_path):
+    """A damaged page tree may claim more pages than the budget has; its reader does not believe it either."""
+    path = scan(tmp_path / "letter.pdf", FOG)
+    assert b"/Count 1" in path.read_bytes()
+    path.write_bytes(path.read_bytes().replace(b"/Count 1", b"/Count 1000000"))
+    pages.survey(SourceFile(path, path.name, "application/pdf"), BUDGET, tmp_path / "survey.json")
+
+    assert [1] == json.loads((tmp_path / "survey.json").read_text()).get("lacking")
+
+
 def test_scan_on_its_side_is_turned(read, tmp_path):
     """All four ways a page can lie on the glass."""
     text = "\n".join([FOG, "The keeper writes the log at midnight", "and lights the lamp at dusk."] * 5)

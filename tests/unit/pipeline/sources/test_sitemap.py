@@ -81,6 +81,22 @@ def test_packed_sitemap_is_unpacked(web, scan, content_type):
     assert ["https://a.test/1"] == pages(scan("/sitemap.xml.gz"))
 
 
+def test_sitemap_packed_in_parts_is_read_to_its_end(web, scan):
+    """As `cat *.gz` makes it; what only a later part names has not vanished."""
+    web.page("/sitemap.txt.gz", gzip.compress(b"https://a.test/1\n") + gzip.compress(b"https://a.test/2\n"))
+
+    assert ["https://a.test/1", "https://a.test/2"] == pages(scan("/sitemap.txt.gz"))
+
+
+def test_packed_list_that_breaks_off_is_an_error(web, scan):
+    """Else every page behind the break would be taken for gone."""
+    lines = "".join(f"https://a.test/{number:x}\n" for number in range(5_000))
+    web.page("/sitemap.txt.gz", gzip.compress(lines.encode())[:-4_000])
+
+    with pytest.raises(CorruptSource):
+        scan("/sitemap.txt.gz")
+
+
 def test_index_leads_to_its_sitemaps(web, scan):
     """In their order; a page named twice is one page, and fragments are no difference."""
     web.page("/sitemap.xml", index("/one.xml", web.url("/two.xml")), content_type="application/xml")
