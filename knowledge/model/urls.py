@@ -46,6 +46,15 @@ def host_of(url: str) -> str:
     return urlsplit(url).hostname or ""
 
 
+def is_same_place(before: str, after: str) -> bool:
+    """Whether a secret that was meant for the first address may go to the second: same scheme, host and port, or the same host
+    by its usual ports with TLS now. Both as `normal_url` gives them.
+    """
+    old, new = urlsplit(before), urlsplit(after)
+    is_upgrade = (old.scheme, new.scheme) == ("http", "https") and old.port is None
+    return old.netloc == new.netloc and (old.scheme == new.scheme or is_upgrade)
+
+
 def _shown(text: str) -> str:
     """Fit for an error: short, without what is in front of an @, which may be a password."""
     return re.sub(r"//[^/@]*@", "//", text.encode(errors="replace").decode())[:200]

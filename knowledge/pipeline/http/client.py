@@ -13,7 +13,7 @@ from urllib.parse import urljoin, urlsplit
 
 from knowledge.errors import AddressRefused, FetchFault, FetchRefused, FetchTooLarge, InvalidUrl
 from knowledge.model.documents import Checkpoint
-from knowledge.model.urls import host_of, normal_url
+from knowledge.model.urls import is_same_place, normal_url
 from knowledge.pipeline.http.address import AllowList, Resolver, system_resolver, vetted
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class WebClient:
         with GuardedTransport(route, deadline) as transport:
             for _ in range(MAX_REDIRECTS + 1):
                 permit(url)
-                if host_of(url) != host_of(first):
+                if not is_same_place(first, url):
                     given = {name: value for name, value in given.items() if name not in _FOR_ONE_HOST}
                 # httpx's own client would look at where a redirect leads before we do, and fail in its own way
                 response = transport.handle_request(request := _request(url, given, cookies))

@@ -3,7 +3,7 @@
 import pytest
 
 from knowledge.errors import InvalidUrl
-from knowledge.model.urls import host_of, normal_url
+from knowledge.model.urls import host_of, is_same_place, normal_url
 
 
 @pytest.mark.parametrize(
@@ -41,3 +41,20 @@ def test_what_is_no_address_is_refused(given):
 def test_host_is_without_port_and_case():
     """As limits are counted."""
     assert ["example.com", "::1", ""] == [host_of(url) for url in ("https://Example.com:8443/x", "http://[::1]:80/", "x")]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ("https://a.test/x", "https://a.test/y", True),
+        ("http://a.test/x", "https://a.test/x", True),
+        ("http://a.test:8080/x", "http://a.test:8080/y", True),
+        ("https://a.test/x", "http://a.test/x", False),
+        ("https://a.test/x", "https://b.test/x", False),
+        ("https://a.test/x", "https://a.test:8443/x", False),
+        ("http://a.test:8080/x", "https://a.test:8080/x", False),
+    ],
+)
+def test_where_a_secret_may_follow(before, after, expected):
+    """To the same scheme, host and port, or from plain to TLS; never back, and never to another port."""
+    assert expected is is_same_place(before, after)
