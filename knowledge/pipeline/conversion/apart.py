@@ -4,6 +4,7 @@ Only for a process with one thread: the step runs in a fork of it. Its result co
 """
 
 import ctypes
+import errno
 import os
 import resource
 import signal
@@ -16,17 +17,24 @@ from typing import Final
 _POLL_SECONDS: Final = 0.01
 _PR_SET_PDEATHSIG: Final = 1
 _FAILED: Final = 3  #: exit code of a step that raised
+_NO_MEMORY: Final = 4
+_NO_SPACE: Final = 5
+FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class StepFailed(Exception):
     """The step did not do its work: it raised, was killed by a signal, or took too long."""
 
 
+class NoSpace(StepFailed):
+    """The disk is full: nothing is wrong with the file."""
+
+
 def apart(step: Callable[[], None], *, seconds: float, memory_bytes: int) -> None:
     """Run a step in a fork of this process.
 
     Raises:
-        StepFailed: with the reason in one or two words.
+        StepFailed: with the reason in one or two words. NoSpace: one of its kinds.
     """
     parent = os.getpid()
     pid = os.fork()
@@ -37,7 +45,9 @@ def apart(step: Callable[[], None], *, seconds: float, memory_bytes: int) -> Non
             step()
             code = 0
         except MemoryError:
-            code = _FAILED + 1
+            code = _NO_MEMORY
+        except OSError as error:
+            code = _NO_SPACE if error.errno in FULL else _FAILED
         finally:
             os._exit(code)
     until = time.monotonic() + seconds
@@ -51,7 +61,9 @@ def apart(step: Callable[[], None], *, seconds: float, memory_bytes: int) -> Non
     code = os.waitstatus_to_exitcode(ended[1])
     if code == 0:
         return
-    raise StepFailed("out of memory" if code == _FAILED + 1 else f"signal {-code}" if code < 0 else "it cannot be read")
+    if code == _NO_SPACE:
+        raise NoSpace("no space left")
+    raise StepFailed("out of memory" if code == _NO_MEMORY else f"signal {-code}" if code < 0 else "it cannot be read")
 
 
 def bind(parent: int, memory_bytes: int) -> None:

@@ -5,7 +5,8 @@ process; `progress.json` while it works; `result.md` (see `artefact.py`) or `err
 whole.
 
 Nobody waits for this process, so it looks after itself: it stops when its folder is gone or its time is over, is the first to
-go when memory is short, and leaves the processor to others. A page that cannot be drawn or read does not cost the others.
+go when memory is short, and leaves the processor to others. A page that cannot be drawn or read does not cost the others. While
+the disk is full it waits for room: that is no fault of the file.
 """
 
 import json
@@ -13,20 +14,23 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from knowledge.errors import ConversionFault, ConversionTimeout, KnowledgeError, ReaderBudgetExceeded
+from knowledge.errors import ConversionFault, ConversionTimeout, KnowledgeError, ReaderBudgetExceeded, StorageFull
 from knowledge.model.budget import Budget
 from knowledge.model.documents import SourceFile
 from knowledge.model.wire import dump_error, load_error
 from knowledge.pipeline.conversion import artefact, pages
-from knowledge.pipeline.conversion.apart import StepFailed, apart
+from knowledge.pipeline.conversion.apart import FULL, NoSpace, StepFailed, apart
 from knowledge.pipeline.conversion.process import this_process
 from knowledge.pipeline.conversion.tesseract import Tesseract
 from knowledge.pipeline.readers.media_type import PDF
+
+T = TypeVar("T")
 
 ORDER: Final = "order.json"
 PROCESS: Final = "process.json"
@@ -37,6 +41,7 @@ ERROR: Final = "error.json"
 _SURVEY_SECONDS: Final = 120.0
 _DRAW_SECONDS: Final = 60.0
 _PAGE_SECONDS: Final = 300.0  #: of OCR; a newspaper page takes half a minute on a slow machine
+_SPACE_SECONDS: Final = 2.0  #: between two looks whether there is room on the disk again
 _GRACE_SECONDS: Final = 30.0  #: after its time a process that hangs is ended by the system
 
 
@@ -47,10 +52,11 @@ def main(work: Path) -> None:
     _put(work / PROCESS, this_process())
     order = json.loads((work / ORDER).read_text())
     signal.setitimer(signal.ITIMER_REAL, order["seconds"] + _GRACE_SECONDS)  # its default action ends the process
+    until = time.monotonic() + order["seconds"]
     try:
-        found = _read(work, order, time.monotonic() + order["seconds"])
+        found = _read(work, order, until)
         whole = work / f"{RESULT}.part"
-        artefact.write(whole, found)
+        with_space(partial(artefact.write, whole, found), until)
         whole.rename(work / RESULT)
     except KnowledgeError as error:
         _put(work / ERROR, dump_error(error))
@@ -59,20 +65,42 @@ def main(work: Path) -> None:
             raise  # else nobody wants it any more
 
 
+def with_space(step: Callable[[], T], until: float) -> T:
+    """Do it, as often as a full disk prevents it.
+
+    Args:
+        until: by `time.monotonic`.
+
+    Raises:
+        StorageFull: there was no room for so long. Whatever else the step raises.
+    """
+    while True:
+        try:
+            return step()
+        except NoSpace:
+            pass
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+        if time.monotonic() + _SPACE_SECONDS > until:
+            raise StorageFull
+        time.sleep(_SPACE_SECONDS)
+
+
 def _read(work: Path, order: dict[str, Any], until: float) -> artefact.Artefact:
     budget = Budget(**order["budget"])
     source = SourceFile(path=Path(order["path"]), name=order["name"], media_type=order["media_type"])
-    todo = _survey(work, source, budget)
+    todo = _survey(work, source, budget, until)
     program = Tesseract(**{**order["tesseract"], "installed": tuple(order["tesseract"]["installed"])})
     texts: dict[int, str] = {int(number): text for number, text in todo["texts"].items()}
     unread: list[int] = []
     faults: list[ConversionFault] = []
     for position, number in enumerate(todo["lacking"]):
-        _put(work / PROGRESS, {"done": position, "of": len(todo["lacking"])})
+        with_space(partial(_put, work / PROGRESS, {"done": position, "of": len(todo["lacking"])}), until)
         if time.monotonic() > until:
             raise ConversionTimeout(seconds=order["seconds"], pages_done=position, pages=len(todo["lacking"]))
         try:
-            text = _page(work, source, number, budget, program, order["languages"], until - time.monotonic())
+            text = _page(work, source, number, budget, program, order["languages"], until)
         except ConversionFault as error:
             faults.append(error)
             unread.append(number)
@@ -92,10 +120,11 @@ def _read(work: Path, order: dict[str, Any], until: float) -> artefact.Artefact:
     )
 
 
-def _survey(work: Path, source: SourceFile, budget: Budget) -> dict[str, Any]:
+def _survey(work: Path, source: SourceFile, budget: Budget, until: float) -> dict[str, Any]:
     report = work / "survey.json"
     try:
-        apart(partial(pages.survey, source, budget, report), seconds=_SURVEY_SECONDS, memory_bytes=budget.memory_bytes)
+        survey = partial(pages.survey, source, budget, report)
+        with_space(partial(apart, survey, seconds=_SURVEY_SECONDS, memory_bytes=budget.memory_bytes), until)
     except StepFailed as error:
         if str(error) == "out of memory":
             raise ReaderBudgetExceeded("Reading this file took more memory than it may.", name=source.name) from error
@@ -107,20 +136,18 @@ def _survey(work: Path, source: SourceFile, budget: Budget) -> dict[str, Any]:
 
 
 def _page(
-    work: Path, source: SourceFile, number: int, budget: Budget, program: Tesseract, languages: list[str], seconds: float
+    work: Path, source: SourceFile, number: int, budget: Budget, program: Tesseract, languages: list[str], until: float
 ) -> str:
     """The text of one page. Raises `ConversionFault`."""
     image = work / "page.tif"
     try:
-        apart(
-            partial(pages.draw, source, number, budget, image),
-            seconds=min(_DRAW_SECONDS, max(seconds, 1.0)),
-            memory_bytes=budget.memory_bytes,
-        )
+        draw = partial(pages.draw, source, number, budget, image)
+        longest = min(_DRAW_SECONDS, max(until - time.monotonic(), 1.0))
+        with_space(partial(apart, draw, seconds=longest, memory_bytes=budget.memory_bytes), until)
     except StepFailed as error:
         raise ConversionFault("This page cannot be drawn.", page=number, reason=str(error)) from error
     try:
-        longest = min(_PAGE_SECONDS, max(seconds, 1.0))
+        longest = min(_PAGE_SECONDS, max(until - time.monotonic(), 1.0))
         return program.read(image, languages, seconds=longest, memory_bytes=budget.memory_bytes)
     finally:
         image.unlink(missing_ok=True)

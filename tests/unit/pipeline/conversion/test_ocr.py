@@ -1,19 +1,21 @@
 """The process that reads one file: budgets, hostile files, languages, and what becomes of it."""
 
+import errno
 import json
 import os
 import struct
 import time
 import zlib
+from functools import partial
 
 import psutil
 import pytest
 from PIL import Image
 
-from knowledge.errors import ConversionFault, CorruptSource, EncryptedSource, ReaderBudgetExceeded
+from knowledge.errors import ConversionFault, CorruptSource, EncryptedSource, ReaderBudgetExceeded, StorageFull
 from knowledge.model.budget import Budget
 from knowledge.model.documents import SourceFile
-from knowledge.pipeline.conversion import artefact, pages, tesseract
+from knowledge.pipeline.conversion import artefact, ocr_child, pages, tesseract
 from knowledge.pipeline.conversion.apart import StepFailed, apart
 from knowledge.pipeline.conversion.ocr import OcrProcessor
 from knowledge.pipeline.conversion.port import Converted, Lost, NoRoom, Order, Waiting
@@ -328,3 +330,37 @@ LOCKED = (
     b"4 0 obj<</Filter/Standard/V 1/R 2/O<" + b"41" * 32 + b">/U<" + b"42" * 32 + b">/P -4>>endobj\n"
     b"trailer<</Root 1 0 R/Encrypt 4 0 R/ID[<00><00>]/Size 5>>\n%%EOF\n"
 )
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_full_disk_is_waited_for_and_no_fault_of_the_file(tmp_path, monkeypatch, number):
+    """The step is done again when there is room: here at the second time."""
+    monkeypatch.setattr(ocr_child, "_SPACE_SECONDS", 0.01)
+    tried = tmp_path / "tried"
+
+    def step():
+        if not tried.exists():
+            tried.touch()
+            raise OSError(number, "no room")
+        (tmp_path / "done").touch()
+
+    ocr_child.with_space(partial(apart, step, seconds=5, memory_bytes=256 << 20), time.monotonic() + 60)
+
+    assert (tmp_path / "done").exists()
+
+
+def test_disk_that_stays_full_is_told_as_such(monkeypatch):
+    """In the step's own process and in ours; any other trouble is told at once."""
+    monkeypatch.setattr(ocr_child, "_SPACE_SECONDS", 0.01)
+
+    def fail(number):
+        raise OSError(number, "x")
+
+    full, broken = partial(fail, errno.ENOSPC), partial(fail, errno.EIO)
+    for step in (full, partial(apart, full, seconds=5, memory_bytes=256 << 20)):
+        with pytest.raises(StorageFull):
+            ocr_child.with_space(step, time.monotonic())
+    with pytest.raises(OSError, match="x"):
+        ocr_child.with_space(broken, time.monotonic() + 60)
+    with pytest.raises(StepFailed):
+        ocr_child.with_space(partial(apart, broken, seconds=5, memory_bytes=256 << 20), time.monotonic() + 60)
