@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from knowledge.model.documents import EmbedderSpec
-from tests.house import House
+from tests.fakes.embedder_server import FakeEmbedderServer
+from tests.house import DIMENSIONS, House
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -44,3 +45,27 @@ def make_house(tmp_path: Path) -> Iterator[Callable[..., House]]:
 def house(make_house: Callable[..., House]) -> House:
     """A runtime with the hashing embedder."""
     return make_house()
+
+
+@pytest.fixture
+def paid_server() -> Iterator[FakeEmbedderServer]:
+    """A provider that counts what it is asked for."""
+    with FakeEmbedderServer(dimensions=DIMENSIONS, key="right") as server:
+        yield server
+
+
+@pytest.fixture
+def paid_spec(paid_server: FakeEmbedderServer) -> EmbedderSpec:
+    """It, as an embedder that costs money."""
+    return EmbedderSpec(
+        id="paid",
+        kind="openai",
+        dimensions=DIMENSIONS,
+        model="text-1",
+        endpoint=paid_server.endpoint,
+        api_key="right",
+        max_batch_texts=2,
+        timeout_seconds=2.0,
+        billed=True,
+        price_per_million_tokens=1.0,
+    )

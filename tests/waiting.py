@@ -21,3 +21,8 @@ def eventually(condition: Callable[[], Found], what: str, *, seconds: float = 15
             raise AssertionError(f"not within {seconds:g} s: {what}; last seen: {found!r}")
         time.sleep(POLL_SECONDS)
     return found
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 60.0) -> None:
+    """Return once the condition is true, where its name says what is waited for."""
+    eventually(condition, getattr(condition, "__name__", "the condition"), seconds=seconds)

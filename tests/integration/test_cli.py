@@ -7,8 +7,7 @@ import select
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from config import broker
 from config.settings import load
 from deploy.run import stack
 from knowledge.interfaces.cli import ExitCode
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "knowledge.interfaces.cli"]
@@ -395,13 +395,6 @@ def test_a_terminal_sees_a_bar_and_what_came_of_it(house, folder):
     assert "100%" in seen
     assert "done in" in seen
     assert "2 completed" in seen
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "not in time"
-        time.sleep(0.05)
 
 
 def on_a_terminal(command: list[str], environ: dict[str, str]) -> str:

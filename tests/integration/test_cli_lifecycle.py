@@ -13,7 +13,8 @@ import pytest
 from config.settings import load
 from deploy.run import stack
 from knowledge.interfaces.cli import ExitCode
-from tests.integration.test_cli import COMMAND, ROOT, Cli, new_cli, wait_until
+from tests.integration.test_cli import COMMAND, ROOT, Cli, new_cli
+from tests.waiting import wait_until
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import threading
 import time
 import urllib.request
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +27,7 @@ from knowledge import BaseInput, DirectoryInput, FileInput, KnowledgeClient, Not
 from knowledge.errors import BrokerUnavailable, CommandTimeout, ItemNotFound, PathNotAllowed
 from knowledge.locks.file import FileLocks
 from knowledge.model.status import ItemStatus
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 UNSPEAKABLE = "zzyzx"
@@ -87,13 +88,6 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 def client(fleet: Fleet) -> Iterator[KnowledgeClient]:
     with fleet.client() as client:
         yield client
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "not in time"
-        time.sleep(0.05)
 
 
 def answers_kept(fleet: Fleet) -> list[bytes]:

@@ -2,10 +2,6 @@
 
 import pytest
 
-from knowledge.model.documents import EmbedderSpec
-from tests.fakes.embedder_server import FakeEmbedderServer
-from tests.house import DIMENSIONS
-
 
 @pytest.fixture
 def base(house):
@@ -29,28 +25,6 @@ def root(house, base, docs):
     (root,) = house.add(base, docs)
     house.work()
     return house.item(root)
-
-
-@pytest.fixture
-def paid_server():
-    with FakeEmbedderServer(dimensions=DIMENSIONS, key="right") as server:
-        yield server
-
-
-@pytest.fixture
-def paid_spec(paid_server):
-    return EmbedderSpec(
-        id="paid",
-        kind="openai",
-        dimensions=DIMENSIONS,
-        model="text-1",
-        endpoint=paid_server.endpoint,
-        api_key="right",
-        max_batch_texts=2,
-        timeout_seconds=2.0,
-        billed=True,
-        price_per_million_tokens=1.0,
-    )
 
 
 @pytest.fixture

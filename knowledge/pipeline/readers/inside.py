@@ -1,7 +1,9 @@
 """Files inside files: members of an archive, attachments of a mail. Each goes to the reader that knows it, on one budget."""
 
+import io
 import shutil
 import tempfile
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import BinaryIO, Final
 from knowledge.errors import EmptySource, ReaderBudgetExceeded, SourceFault
 from knowledge.model.documents import Document, ReadResult, SourceFile
 from knowledge.model.status import Notice
+from knowledge.pipeline.readers.port import Finding
 from knowledge.pipeline.readers.reading import Reading
 from knowledge.pipeline.readers.registry import ReaderRegistry
 
@@ -36,6 +39,29 @@ def read_inside(stream: BinaryIO, name: str, outer: SourceFile) -> ReadResult:
             return reading.result()
     finally:
         outer.budget.leave()
+
+
+def attached(data: bytes, name: str, outer: SourceFile, place: str) -> Iterator[Finding]:
+    """What a file that hangs on a mail says, under its name as a heading; one that cannot be read does not cost the mail.
+
+    Args:
+        place: where it hangs, as a locator.
+
+    Raises:
+        SourceFault: what both may take together is used up.
+    """
+    try:
+        result = read_inside(io.BytesIO(data), name, outer)
+    except SourceFault as error:
+        if ends_outer(error):
+            raise
+        yield from told(error)
+        return
+    yield from sorted(result.notices - {Notice.NO_TEXT_EXTRACTED})
+    for number, document in enumerate(result.documents):
+        found = placed(document, place)
+        heading = f"## {name}\n\n" if number == 0 else ""
+        yield Document(heading + found.text, locator=found.locator)
 
 
 def ends_outer(error: SourceFault) -> bool:

@@ -8,19 +8,18 @@ import email
 import email.header
 import email.policy
 import email.utils
-import io
 import re
 from collections.abc import Iterator
 from email.message import Message
 from itertools import pairwise
 from typing import ClassVar, Final
 
-from knowledge.errors import CorruptSource, EncryptedSource, SourceFault
+from knowledge.errors import CorruptSource, EncryptedSource
 from knowledge.model.documents import Document, SourceFile
 from knowledge.model.status import Notice
 from knowledge.pipeline.readers.decoding import clean, decode, looks_like_text
 from knowledge.pipeline.readers.html import as_seen, to_markdown
-from knowledge.pipeline.readers.inside import ends_outer, placed, read_inside, told
+from knowledge.pipeline.readers.inside import attached
 from knowledge.pipeline.readers.media_type import MAIL, MAILBOX, SNIFF_BYTES
 from knowledge.pipeline.readers.port import Finding
 
@@ -99,20 +98,9 @@ def _attached(part: "Message[str, str]", name: str, source: SourceFile, place: s
         else:
             yield from _inner(inner, source, place, depth + 1)
         return
-    try:
-        data = payload(part)
-        source.budget.inflate(len(data))
-        result = read_inside(io.BytesIO(data), name, source)
-    except SourceFault as error:
-        if ends_outer(error):
-            raise
-        yield from told(error)
-        return
-    yield from sorted(result.notices - {Notice.NO_TEXT_EXTRACTED})
-    for place_in_mail, document in enumerate(result.documents):
-        found = placed(document, place)
-        heading = f"## {name}\n\n" if place_in_mail == 0 else ""
-        yield Document(heading + found.text, locator=found.locator)
+    data = payload(part)
+    source.budget.inflate(len(data))
+    yield from attached(data, name, source, place)
 
 
 class _Body:

@@ -14,7 +14,7 @@ from knowledge.model.documents import Document, SourceFile
 from knowledge.model.status import Notice
 from knowledge.pipeline.readers.decoding import clean, decode
 from knowledge.pipeline.readers.html import as_seen, declared_charset, to_markdown
-from knowledge.pipeline.readers.inside import ends_outer, placed, read_inside, told
+from knowledge.pipeline.readers.inside import attached, ends_outer, read_inside
 from knowledge.pipeline.readers.media_type import OUTLOOK
 from knowledge.pipeline.readers.port import Finding
 from knowledge.pipeline.readers.rtf_compression import decompressed
@@ -208,17 +208,7 @@ def _attached(attachment: _Mail, name: str, place: str) -> Iterator[Finding]:
     data = attachment.binary(_DATA)
     if not data:
         return
-    try:
-        result = read_inside(io.BytesIO(data), name, attachment.source)
-    except SourceFault as error:
-        if ends_outer(error):
-            raise
-        yield from told(error)
-        return
-    yield from sorted(result.notices - {Notice.NO_TEXT_EXTRACTED})
-    for number, document in enumerate(result.documents):
-        found = placed(document, place)
-        yield Document(f"## {name}\n\n{found.text}" if number == 0 else found.text, locator=found.locator)
+    yield from attached(data, name, attachment.source, place)
 
 
 def _file_name(attachment: _Mail) -> str:

@@ -72,7 +72,7 @@ def _opened(source: SourceFile) -> "Book":
             if "encrypted" in str(error):
                 raise EncryptedSource from error
             raise
-        except Exception:
+        except Exception:  # the library raises anything on damaged styles; the last attempt, without them, tells
             if not is_styled:
                 raise
     raise AssertionError

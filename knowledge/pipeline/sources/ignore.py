@@ -3,6 +3,7 @@
 Matching is linear in the length of a name (RE2), so no pattern that somebody left in a folder can hang a scan.
 """
 
+import logging
 import os
 import re
 import stat
@@ -15,6 +16,8 @@ from pathspec import GitIgnoreSpec
 from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 from knowledge.errors import InvalidInput
+
+log = logging.getLogger(__name__)
 
 FILES: Final = (".knowledgeignore", ".gitignore")  #: the first one has the last word
 MAX_FILE_BYTES: Final = 256 * 1024
@@ -125,10 +128,12 @@ def _compiled(lines: list[str]) -> Iterator[GitIgnoreSpec]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)
             spec = GitIgnoreSpec.from_lines(lines, backend="re2")
-    except Exception:
+    except Exception as error:  # RE2 has errors of its own; the other patterns of the file must count all the same
         if len(lines) > 1:
             middle = len(lines) // 2
             yield from _compiled(lines[:middle])
             yield from _compiled(lines[middle:])
+        else:
+            log.warning("a pattern of an ignore file cannot be used", extra={"exception": type(error).__qualname__})
         return
     yield spec

@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from base64 import b64encode
@@ -20,6 +19,7 @@ from config import broker, flower
 from config.settings import Settings
 from deploy.run import stack
 from deploy.run.stack import Stack, StackFailed
+from tests.waiting import wait_until
 
 PROCFILE = Path(__file__).with_name("Procfile")
 
@@ -39,13 +39,6 @@ def up(environ: dict[str, str]) -> Iterator[Callable[..., Stack]]:
 
     yield up
     stack.down(environ)
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "not in time"
-        time.sleep(0.05)
 
 
 def family(pids: Mapping[str, int]) -> list[psutil.Process]:

@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import redis
 from config import broker
 from config.settings import Settings
 from knowledge.errors import ConfigurationError
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[3]
 
@@ -47,13 +47,6 @@ def start(settings: Settings) -> Iterator[Callable[[], subprocess.Popen[str]]]:
     for process in started:
         process.kill()
         process.communicate()
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "not in time"
-        time.sleep(0.02)
 
 
 def is_server(pid: int) -> bool:
