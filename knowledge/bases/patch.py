@@ -3,6 +3,8 @@
 Another embedder, which only a base without items may get, brings a new blank index of its width.
 """
 
+from contextlib import ExitStack
+
 from knowledge.catalog import bases, groups
 from knowledge.db.engine import Tx
 from knowledge.errors import InvalidInput
@@ -19,19 +21,22 @@ def patch_base(rt: Runtime, base_id: BaseId, patch: BasePatch) -> Base:
     """The base as it is afterwards.
 
     Raises:
-        BaseNotFound, GroupNotFound, ModelNotFound, BaseBusy.
+        BaseNotFound, GroupNotFound, ModelNotFound, BaseBusy, StorageFull, StorageFailed; nothing has changed.
         InvalidInput: the embedder of a base with items; an overlap or separator that does not fit what the base has.
     """
     if "embedder" not in patch.changes():
         with rt.db.write(durable=True) as tx:
             return apply(rt, tx, bases.get(tx, base_id), patch, backfill=False)
-    with rt.locks.base(base_id):
+    with rt.locks.base(base_id), ExitStack() as blank:
+        put_in_place = None
         with rt.db.write(durable=True) as tx:
             before = bases.get(tx, base_id)
             after = apply(rt, tx, before, patch, backfill=False)
             if after.embedder != before.embedder:
+                put_in_place = blank.enter_context(rt.indexes.blank(base_id, after.dimensions))  # a full disk changes nothing
                 rt.indexes.drop(base_id)  # it has the old width, and perhaps vectors of what is still being deleted
-        rt.indexes.create(base_id, after.dimensions)
+        if put_in_place:
+            put_in_place()
     return after
 
 

@@ -129,6 +129,18 @@ class SteppingIndexes:
         fate.step("index.create")
         return Stepping("index", self.indexes.create(base_id, dimensions))
 
+    @contextmanager
+    def blank(self, base_id: str, dimensions: int | None) -> Iterator[Callable[[], None]]:
+        fate.step("index.blank")
+        with self.indexes.blank(base_id, dimensions) as put:
+            fate.step("index.blank:done")
+
+            def stepping() -> None:
+                put()
+                fate.step("index.put:done")
+
+            yield stepping
+
     def open(self, base_id: str, dimensions: int | None) -> Any:
         fate.step("index.open")
         return Stepping("index", self.indexes.open(base_id, dimensions))

@@ -1,5 +1,7 @@
 """An index whose file is damaged, empty or gone: deletes converge, what is lost does not look done, one command heals."""
 
+from pathlib import Path
+
 import pytest
 
 from knowledge.catalog import jobs
@@ -7,8 +9,9 @@ from knowledge.errors import IndexCorrupt, IndexFault, IndexMismatch, KnowledgeE
 from knowledge.model.inputs import NoteInput, Strategy
 from knowledge.model.jobs import JobStatus
 from knowledge.model.status import ItemStatus
+from knowledge.pipeline.vectorstore.sqlite import SqliteIndexStores
 from tests.near import Near
-from tests.regression.faults import Hooked, hooked, raising
+from tests.regression.faults import Hooked, raising
 
 DAMAGE = ["overwritten", "overwritten inside", "cut off", "emptied", "no database", "gone"]
 
@@ -227,23 +230,27 @@ def test_the_index_of_another_base_is_not_thrown_away(house, base, shelf):
     assert is_whole(house, base)
 
 
-def test_a_crash_while_it_is_replaced_leaves_the_damage_to_be_found_again(house, base, shelf):
-    """The rows come first; then the file may be half gone."""
+@pytest.mark.parametrize(("moment", "is_told"), [("blank", False), ("drop", True), ("replace", True)])
+def test_a_crash_while_it_is_replaced_leaves_the_damage_to_be_found_again(house, base, shelf, monkeypatch, moment, is_told):
+    """The rows come first; then the file may be gone."""
     _, first, second, third = shelf
     harm(house, base, "overwritten")
-    for number, method in enumerate(("drop", "create")):
-        with hooked(house, indexes={method: raising(KeyboardInterrupt())}):
-            house.service.delete_items(base.id, [(first, second)[number].id])
-            with pytest.raises(KeyboardInterrupt):
-                house.deliver(house.sender.waiting.popleft())
-        assert ("failed", "index_lost", None) == told(house, base)[third.title]
-        for job in house.jobs(JobStatus.RUNNING):
-            with house.db.write() as tx:
-                jobs.put_back(tx, job, delay_seconds=0)
+    place = Path if moment == "replace" else SqliteIndexStores
+    house.service.delete_items(base.id, [first.id])
+    with monkeypatch.context() as patched:
+        patched.setattr(place, moment, raising(KeyboardInterrupt()))
+        with pytest.raises(KeyboardInterrupt):
+            house.deliver(house.sender.waiting.popleft())
+    expected = ("failed", "index_lost", None) if is_told else ("completed", None, 1)
+    assert expected == told(house, base)[third.title]
+    for job in house.jobs(JobStatus.RUNNING):
+        with house.db.write() as tx:
+            jobs.put_back(tx, job, delay_seconds=0)
     house.work(hurry=True)
     heal(house, base)
 
     assert not house.exists(first)
+    assert ["the note on fog"] == finds(house, base, "fog")[:1]
     assert is_whole(house, base)
 
 

@@ -1,6 +1,7 @@
 """What an index store is: the rebuildable projection of one base. Two implementations, one contract suite."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -101,6 +102,14 @@ class IndexStores(Protocol):
 
     def create(self, base_id: str, dimensions: int | None) -> IndexStore:
         """The store of a new base; creating what is there already changes nothing."""
+        ...
+
+    def blank(self, base_id: str, dimensions: int | None) -> AbstractContextManager[Callable[[], None]]:
+        """A blank index beside whatever there is, and how to put it in that one's place, which needs no further room.
+
+        Raises:
+            StorageFull, StorageFailed, IndexFault: it cannot be made; nothing has changed.
+        """
         ...
 
     def open(self, base_id: str, dimensions: int | None) -> IndexStore:

@@ -2,12 +2,14 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Final
+
+import apsw
 
 from knowledge.errors import DimensionMismatch, IndexCorrupt, IndexFault, IndexMismatch
 from knowledge.pipeline.vectorstore.sqlite.connection import connect
@@ -44,6 +46,29 @@ class SqliteIndexStores:
             with closing(connect(path, self._busy_timeout_seconds)) as connection:
                 lay_out(connection, base_id, dimensions)
         return self.open(base_id, dimensions)
+
+    @contextmanager
+    def blank(self, base_id: str, dimensions: int | None) -> Iterator[Callable[[], None]]:
+        """See `IndexStores.blank`. What a crash leaves beside the index is written over by the next one."""
+        path = self._path_of(base_id)
+        beside = path.with_name(path.name + "-new")
+        try:
+            with translated(base_id):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                _remove(beside)
+                with closing(connect(beside, self._busy_timeout_seconds)) as connection:
+                    lay_out(connection, base_id, dimensions)
+                    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)  # closing would not tell of a full disk
+
+            def put() -> None:
+                self.drop(base_id)
+                with translated(base_id):
+                    beside.replace(path)
+
+            yield put
+        finally:
+            with suppress(OSError):
+                _remove(beside)
 
     def open(self, base_id: str, dimensions: int | None) -> SqliteIndexStore:
         path = self._path_of(base_id)
@@ -89,8 +114,7 @@ class SqliteIndexStores:
             if known is not None:
                 known.store.close()
             with translated(base_id):
-                for suffix in ("", "-wal", "-shm"):
-                    path.with_name(path.name + suffix).unlink(missing_ok=True)
+                _remove(path)
 
     def close(self) -> None:
         with self._lock():
@@ -106,6 +130,11 @@ class SqliteIndexStores:
 class _Known:
     store: SqliteIndexStore
     file: tuple[int, int] | None
+
+
+def _remove(path: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
 def _is_there(path: Path, base_id: str) -> bool:
