@@ -25,7 +25,6 @@ _SCRIPTS: Final = (  # in this order: Japanese writes with Han characters as wel
     ("hy", re.compile(r"[\u0531-\u0587]")),
     ("ka", re.compile(r"[\u10d0-\u10ff]")),
 )
-_LETTER: Final = re.compile(r"[^\W\d_]")
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _SHARES: Final = {"ja": 0.1}  #: of all letters; the others must have half of them
 _SMALL_WORDS: Final = {
@@ -51,18 +50,19 @@ _BY_WORD: Final = {
 def language(texts: Iterable[str]) -> str | None:
     """ISO 639-1, or None where it is not clear; looks at the beginning only."""
     sample = _beginning(texts)
-    letters = len(_LETTER.findall(sample))
+    words = Counter(_WORD.findall(sample.lower()))
+    letters = sum(len(word) * times for word, times in words.items())
     if letters < _LEAST_LETTERS:
         return None
-    for code, script in _SCRIPTS:
+    for code, script in () if sample.isascii() else _SCRIPTS:
         if len(script.findall(sample)) >= letters * _SHARES.get(code, 0.5):
             return code
     counts: Counter[str] = Counter()
-    words = _WORD.findall(sample.lower())
-    for word in words:
-        counts.update(_BY_WORD.get(word, ()))
+    for word in _BY_WORD.keys() & words.keys():
+        for code in _BY_WORD[word]:
+            counts[code] += words[word]
     (best, most), (_, next_most) = (*counts.most_common(2), ("", 0), ("", 0))[:2]
-    if most < max(_LEAST_WORDS, len(words) * _LEAST_SHARE):
+    if most < max(_LEAST_WORDS, words.total() * _LEAST_SHARE):
         return None
     return best if most >= next_most * _AHEAD else None
 
