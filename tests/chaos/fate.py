@@ -26,6 +26,45 @@ _FILE_EVENTS: Final = frozenset({"os.rename", "os.remove", "os.rmdir", "os.mkdir
 _PATIENCE_SECONDS: Final = 60.0  #: of real time; a thread that does not answer for so long hangs
 
 
+AIMED: Final = "aimed at"  #: in place of a step's name: one of those in `DEATHS` of whatever the process does
+#: Where a process must have died at least once in a big run: what it did, and at which step. Chance meets some of them seldom.
+DEATHS: Final = (
+    ("index-documents", "db.commit"),
+    ("index-documents", "db.committed"),
+    ("index-documents", "checkpoint"),
+    ("index-documents", "embedder.ask"),
+    ("index-documents", "embedder.answered"),
+    ("index-documents", "cache.put:done"),
+    ("index-documents", "index.rebuild_material"),
+    ("index-documents", "index.rebuild_material:done"),
+    ("index-documents", "locked"),
+    ("prepare-root", "checkpoint"),
+    ("prepare-root", "db.commit"),
+    ("prepare-root", "files.stage_file:done"),
+    ("prepare-root", "files.publish:done"),
+    ("prepare-root", "file.rename"),
+    ("reindex-subtree", "db.commit"),
+    ("reindex-subtree", "files.publish:done"),
+    ("delete-subtree", "index.delete_materials:done"),
+    ("delete-subtree", "files.remove:done"),
+    ("delete-subtree", "file.remove"),
+    ("delete-subtree", "db.commit"),
+    ("add with rename", "files.publish:done"),
+    ("add with rename", "db.commit"),
+    ("add with rename", "broker.send"),
+    ("add with replace", "files.remove:done"),
+    ("add with a key", "db.committed"),
+    ("delete items", "db.committed"),
+    ("delete base", "index.drop:done"),
+    ("create base", "index.create"),
+    ("restore base", "db.committed"),
+    ("import base", "db.commit"),
+    ("enable embedder", "db.commit"),
+    ("sweep", "db.commit"),
+    ("sweep", "locked"),
+)
+
+
 class Killed(BaseException):
     """This process is no more; nothing but the end of the program's stack is left to it."""
 
@@ -45,6 +84,17 @@ class Fate:
 
 
 FINE: Final = Fate()
+
+
+def aimed(fate: Fate, name: str) -> Fate:
+    """What `AIMED` means for a process that does this."""
+    if fate.at != AIMED:
+        return fate
+    places = [place for who, place in DEATHS if who == name]
+    if not places:
+        return FINE
+    place = places[fate.step % len(places)]
+    return Fate(Kind.FORKED if place.startswith("file.") else fate.kind, 1, place)
 
 
 class Process:

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tests.chaos.fate import FINE, Fate, Kind
+from tests.chaos.fate import AIMED, FINE, Fate, Kind
 from tests.chaos.outside import FAILURES
 from tests.chaos.sound import insist
 from tests.chaos.world import MAX_BASES, MAX_ROOTS, World
@@ -19,12 +19,15 @@ PLACES = (
     "files.remove:done", "file.rename", "file.remove", "file.rmdir", "file.open",
 )  # fmt: skip
 STEPS = st.one_of(st.integers(1, 10), st.integers(1, 30), st.integers(1, 60))
+AIMED_ENDS = st.builds(Fate, st.sampled_from([Kind.KILLED, Kind.HELD_UP, Kind.FORKED]), NUMBER, st.just(AIMED))
 ENDS = st.one_of(
     st.just(FINE),
+    AIMED_ENDS,
     st.builds(Fate, st.sampled_from([Kind.FINE, Kind.KILLED, Kind.HELD_UP]), st.integers(1, 12)),
 )
 WORK_ENDS = st.one_of(
     st.just(FINE),
+    AIMED_ENDS,
     st.builds(
         Fate,
         st.sampled_from([Kind.KILLED, Kind.HELD_UP, Kind.FORKED]),

@@ -18,45 +18,11 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 from typing import Final
 
+from tests.chaos.fate import DEATHS
+
 PART: Final = 25  #: sequences of one run of hypothesis; each part has its own seed, so that parts differ
 STEPS: Final = 50
 
-#: Where a process must have died at least once in a big run: what it did, and at which step.
-DEATHS: Final = (
-    ("index-documents", "db.commit"),
-    ("index-documents", "db.committed"),
-    ("index-documents", "checkpoint"),
-    ("index-documents", "embedder.ask"),
-    ("index-documents", "embedder.answered"),
-    ("index-documents", "cache.put:done"),
-    ("index-documents", "index.rebuild_material"),
-    ("index-documents", "index.rebuild_material:done"),
-    ("index-documents", "locked"),
-    ("prepare-root", "checkpoint"),
-    ("prepare-root", "db.commit"),
-    ("prepare-root", "files.stage_file:done"),
-    ("prepare-root", "files.publish:done"),
-    ("prepare-root", "file.rename"),
-    ("reindex-subtree", "db.commit"),
-    ("reindex-subtree", "files.publish:done"),
-    ("delete-subtree", "index.delete_materials:done"),
-    ("delete-subtree", "files.remove:done"),
-    ("delete-subtree", "file.remove"),
-    ("delete-subtree", "db.commit"),
-    ("add with rename", "files.publish:done"),
-    ("add with rename", "db.commit"),
-    ("add with rename", "broker.send"),
-    ("add with replace", "files.remove:done"),
-    ("add with a key", "db.committed"),
-    ("delete items", "db.committed"),
-    ("delete base", "index.drop:done"),
-    ("create base", "index.create"),
-    ("restore base", "db.committed"),
-    ("import base", "db.commit"),
-    ("enable embedder", "db.commit"),
-    ("sweep", "db.commit"),
-    ("sweep", "locked"),
-)
 MOVES: Final = (
     "create base", "patch base", "delete base", "restore base", "enable embedder", "import base", "add with rename",
     "add with detect", "add with replace", "add with a key", "delete items", "reindex items", "reindex interrupted",

@@ -124,3 +124,23 @@ def test_reindex_waits_for_a_delete_below_it(world):
     world.ledger.look()
     stored = world.files.path(base["id"], "shelf/b.md").read_text()
     assert (world.source / "shelf" / "b.md").read_text() == stored
+
+
+@pytest.mark.parametrize("where", ["db.read", "db.commit", "lock"])
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_run_that_ends_while_somebody_looks_at_its_owner_stays_ended(world, where, step):
+    """Who was told that it is taken read it again when it had ended, and closed it once more, as lost."""
+    base = shelf(world, PAID)
+    world.add(base, [NoteInput(content=world.text(1))], 0, None)
+    world.passes(5)
+    world.deliver(world.broker.messages.pop(0))
+    world.delete_items(base, [row["id"] for row in world.items(base["id"])])
+    delete = world.broker.messages.pop(0)
+    world.deliver(delete, Fate(Kind.HELD_UP, step, where))
+    world.deliver(delete)
+    world.passes(65)
+    world.deliver(delete, Fate(Kind.HELD_UP, step, where))
+
+    while world.held:
+        world.let_go(0)
+    settle(world)

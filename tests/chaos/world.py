@@ -172,6 +172,7 @@ class World:
     def act(self, name: str, work: Callable[[], Any], end: Fate = FINE) -> Outcome | None:
         """Have a process do this. None if it is held up."""
         moves[name] += 1
+        end = fate.aimed(end, name)
         self.history.append(f"{name}: {end.kind} {end.step or ''} {end.at or ''}")
         process = Process(name, end)
         self._numbers += 1

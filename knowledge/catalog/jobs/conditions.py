@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Row, bindparam, select, text, update
+from sqlalchemy import ColumnElement, Row, bindparam, false, select, text, update
 
 from knowledge.catalog.rows import JOB, JOB_ITEM
 from knowledge.db.columns import utc_now
@@ -36,7 +36,9 @@ _LINKS: Final = (
 
 
 def ours(job: Job) -> ColumnElement[bool]:
-    """The row, while this run owns it."""
+    """The row, while this run owns it; no row for a job that was read while nobody ran it."""
+    if job.run_token is None:
+        return false()  # compared with None, it would be each row that nobody runs
     return (JOB.c.id == job.id) & (JOB.c.run_token == job.run_token)
 
 

@@ -106,7 +106,7 @@ class Standing:
 
 def standing(tx: Tx, job: Job) -> Standing:
     row = tx.execute(_STANDING, {"job_id": job.id}).one_or_none()
-    if row is None or row.run_token != job.run_token:
+    if row is None or job.run_token is None or row.run_token != job.run_token:
         return Standing(is_ours=False)
     return Standing(True, row.cancel_requested_at is not None, row.drain_until)
 

@@ -609,3 +609,27 @@ def test_the_ledger_itself_refuses_two_active_rows_of_one_key(tx, base_id):
     with pytest.raises(IntegrityError):
         tx.execute(update(JOB).where(JOB.c.id == other).values(idempotency_key=spec(base_id).idempotency_key))
     assert PENDING is jobs.get(tx, job).status
+
+
+# jobs that nobody runs
+
+
+@pytest.mark.parametrize("kind", JobType)
+@pytest.mark.parametrize("state", [PENDING, COMPLETED, FAILED, CANCELLED])
+def test_whoever_read_a_job_that_nobody_runs_cannot_change_it(tx, base_id, kind, state):
+    """It ended, or was put back, between a refused claim and the look at its owner: it was closed once more, as lost."""
+    job_id = claimed(tx, base_id, kind=kind).id
+    ended = {} if state is PENDING else {"finished_at": utc_now()}
+    tx.execute(update(JOB).where(JOB.c.id == job_id).values(status=state, run_token=None, lease_until=None, **ended))
+    before = tx.execute(select(JOB).where(JOB.c.id == job_id)).one()
+    job = jobs.find(tx, job_id)
+
+    assert not jobs.close_lost(tx, job)
+    for change in (jobs.finish, lambda tx, job: jobs.fail(tx, job, "x", {}), lambda tx, job: jobs.note(tx, job, {"done": 1})):
+        with pytest.raises(LeaseLost):
+            change(tx, job)
+    with pytest.raises(LeaseLost):
+        jobs.put_back(tx, job, delay_seconds=0)
+    with pytest.raises(LeaseLost):
+        jobs.require_ours(tx, job)
+    assert before == tx.execute(select(JOB).where(JOB.c.id == job_id)).one()
