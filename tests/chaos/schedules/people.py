@@ -62,9 +62,14 @@ class Asked:
 
 
 class People:
-    """Use as a context manager."""
+    """Use as a context manager.
 
-    def __init__(self, fleet: Fleet, diary: Diary, seed: int, number: int) -> None:
+    Args:
+        queries: hashes of what was searched for in the schedules before: a command whose message was doubled, or whose worker
+            was killed, may be done while the next schedule runs.
+    """
+
+    def __init__(self, fleet: Fleet, diary: Diary, queries: set[str], seed: int, number: int) -> None:
         self._fleet, self._diary = fleet, diary
         self._name = f"{seed}.{number}"
         self.source = fleet.root / "source" / str(number)
@@ -75,7 +80,7 @@ class People:
         self.accepted: set[str] = set()  #: items that a receipt names
         self.asked: list[Asked] = []
         self.holders: dict[str, set[str]] = defaultdict(set)  #: text hash → sources of the items whose text it is part of
-        self.queries: set[str] = set()  #: hashes of what was searched for
+        self.queries = queries  #: hashes of what was searched for
         self.keyed: dict[tuple[str, str], tuple[list[ItemInput], set[str]]] = {}  #: request → inputs, and items it was given
         self.refusals: list[str] = []
         self.has_bad_disk = self.has_bad_embedder = False  #: since when certain refusals are no surprise

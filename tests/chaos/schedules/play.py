@@ -85,6 +85,7 @@ class Theatre:
     def __init__(self, fleet: Fleet, disk: Disk) -> None:
         self.fleet, self.disk = fleet, disk
         self.diary = Diary(fleet.service.rt.db)
+        self._queries: set[str] = set()
 
     def play(self, seed: int, number: int) -> Result:
         result = Result(seed, number)
@@ -92,7 +93,7 @@ class Theatre:
         self.diary.begin()
         steps = draw(seed, number)
         result.operations = sum(map(operations, steps))
-        with People(self.fleet, self.diary, seed, number) as people:
+        with People(self.fleet, self.diary, self._queries, seed, number) as people:
             blows = Blows(self.fleet, self.disk, self.diary, people, pace=PACES[number % len(PACES)])
             try:
                 for what, act in self._acts(number, steps, people, blows, result):
