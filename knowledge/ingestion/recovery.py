@@ -30,7 +30,7 @@ from knowledge.runtime import Runtime
 log = logging.getLogger(__name__)
 
 DELETE_GROUP: Final = 500  #: roots of one recovered delete job
-FROZEN_SECONDS: Final = 60.0  #: how long a lease may be over before an owner that still holds the base lock is killed
+FROZEN_SECONDS: Final = 60.0  #: how long a lease may be over before an owner is killed that is stopped, or keeps the base lock
 LOOK_BACK_SECONDS: Final = 3600.0  #: how long a stopped process that lost its job is looked for
 MAX_REPUBLISH_SECONDS: Final = 900.0
 
@@ -94,10 +94,13 @@ def _lost_runs(rt: Runtime) -> None:
     with rt.db.read() as tx:
         overdue = jobs.expired(tx, now)
     for job in overdue:
+        is_late = job.lease_until is not None and now - job.lease_until > timedelta(seconds=FROZEN_SECONDS)
+        if is_late and job.owner is not None and is_stopped(job.owner):
+            _kill_frozen(job)  # before anything is written: it may stand in the middle of a transaction, and keep everybody out
         try:
             settle_lost(rt, job, wait_seconds=1.0)
         except BaseBusy:
-            if job.lease_until is not None and now - job.lease_until > timedelta(seconds=FROZEN_SECONDS):
+            if is_late:
                 _kill_frozen(job)
     settle_dead_of_this_host(rt)
     _stopped_owners(rt, now)

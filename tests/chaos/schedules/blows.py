@@ -5,6 +5,7 @@ import signal
 import time
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, Final
 
 import psutil
@@ -138,6 +139,15 @@ class Blows:
             asking.result()
         self._threads.shutdown()
 
+    def _freeze(self, pid: int) -> None:
+        """Not in the middle of a transaction, of its lease's renewal for example: that keeps everybody out for a minute."""
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGSTOP)
+            while not self._diary.can_be_written():
+                os.kill(pid, signal.SIGCONT)
+                time.sleep(_POLL_SECONDS)
+                os.kill(pid, signal.SIGSTOP)
+
     def _thaw(self, pid: int, worker: str) -> None:
         eventually(lambda: not self._runs(pid) or not psutil.pid_exists(pid), "a frozen process loses its job")
         before = self._fleet.log(worker).count(_LATE)
@@ -214,7 +224,7 @@ class Blows:
                 if pid is not None and (worker := self._worker_of(pid)):
                     self._frozen[pid] = worker
                     self.unpaid_late += BATCH_TEXTS  # an answer that came meanwhile is too late
-                    os.kill(pid, signal.SIGSTOP)
+                    self._freeze(pid)
             case Blow.ALL:
                 everything = (*WORKERS, "beat", "broker")
                 for name in filter(self._fleet.lives, everything):

@@ -83,9 +83,10 @@ class People:
         self.queries = queries  #: hashes of what was searched for
         self.keyed: dict[tuple[str, str], tuple[list[ItemInput], set[str]]] = {}  #: request → inputs, and items it was given
         self.refusals: list[str] = []
+        self.is_unheard = False  #: whether something was asked that may be done though no answer came
         self.has_bad_disk = self.has_bad_embedder = False  #: since when certain refusals are no surprise
         self._words = self._notes = self._made = 0
-        self._writing = threading.Lock()
+        self._writing, self._sources = threading.Lock(), threading.Lock()
 
     def __enter__(self) -> "People":
         return self
@@ -218,14 +219,17 @@ class People:
 
     def _write_source(self, folder: int, name: int, number: int) -> None:
         path = self.source / FOLDERS[folder % len(FOLDERS)] / f"{'abcdef'[name % 6]}.{'txt' if name % 2 else 'md'}"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("" if number % 17 == 16 else self._text(number, str(path)))
+        text = "" if number % 17 == 16 else self._text(number, str(path))
+        with self._sources:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
 
     def _remove_source(self, number: int) -> None:
-        there = sorted(self.source.rglob("*"))
-        if there:
-            path = there[number % len(there)]
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        with self._sources:
+            there = sorted(self.source.rglob("*"))
+            if there:
+                path = there[number % len(there)]
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def _delete_items(self, pick: int, *numbers: int) -> None:
         base = self._base(pick)
@@ -376,6 +380,7 @@ class People:
 
     def _refused(self, error: KnowledgeError) -> None:
         self.refusals.append(error.code)
+        self.is_unheard |= isinstance(error, _UNHEARD)
         expected = isinstance(error, _ALWAYS)
         expected |= self.has_bad_disk and isinstance(error, StorageFull | StorageFailed)
         expected |= self.has_bad_embedder and isinstance(error, EmbeddingFault)

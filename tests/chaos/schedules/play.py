@@ -3,6 +3,7 @@
 import math
 import os
 import re
+import socket
 import time
 import traceback
 from collections import Counter
@@ -144,6 +145,8 @@ class Theatre:
     def _come_to_rest(self, people: People, blows: Blows) -> None:
         """The fleet settles by itself; only what waits for a later time is hurried."""
         self.fleet.make_whole()
+        if people.is_unheard:
+            eventually(self._no_command_is_worked_on, "what was asked and not answered is done, or nobody works on it")
         until = time.monotonic() + SETTLE_SECONDS
         while not self._is_at_rest():
             insist(time.monotonic() < until, "it comes to rest", left=self._left())
@@ -153,6 +156,13 @@ class Theatre:
         with self.diary.view() as ask:
             insist_on_no_remains(self.fleet.settings.data_dir, ask, story, is_whole=blows.is_whole)
         self._tidy()
+
+    def _no_command_is_worked_on(self) -> bool:
+        """Of those that wait, the ones without an answer are too old by now to be begun."""
+        worker = f"commands@{socket.gethostname()}"
+        with self.fleet.app.connection_for_write() as connection:  # one of its own: those of before may lead to a dead broker
+            answers = self.fleet.app.control.inspect([worker], timeout=1.0, connection=connection).active()
+        return answers == {worker: []}
 
     def _is_at_rest(self) -> bool:
         view = self._look()

@@ -356,31 +356,45 @@ def test_a_busy_base_is_left_to_the_next_sweep(make_house):
 FROZEN = """
 import sys
 from pathlib import Path
+from knowledge.db.engine import Database
 from knowledge.locks.file import FileLocks
-with FileLocks(Path(sys.argv[1]), 5).base(sys.argv[2]):
+root, base, holds = Path(sys.argv[1]), *sys.argv[2:]
+print("ready", flush=True)
+sys.stdin.readline()
+with FileLocks(root / "locks", 5).base(base) if holds == "base" else Database(f"sqlite:///{root}/catalogue.sqlite").write():
     print("held", flush=True)
     sys.stdin.read()
 """
 
 
-def test_a_frozen_owner_that_keeps_the_base_lock_is_killed(house, base):
-    """Neither renewing nor letting go for a minute: only its end frees the base."""
+@pytest.mark.parametrize(("over_for", "killed"), [(30, False), (61, True)])
+@pytest.mark.parametrize("holds", ["base", "catalogue"])
+def test_a_frozen_owner_that_keeps_others_out_is_killed(make_house, holds, over_for, killed):
+    """Neither renewing nor letting go for a minute: only its end frees the base, or the catalogue, if it was stopped in the
+    middle of writing to that (schedule 31:156)."""
+    house = make_house(busy_timeout_seconds=0.2)
+    base = house.base()
     (item,) = house.notes(base, "lighthouse")
-    frozen = subprocess.Popen(
-        [sys.executable, "-c", FROZEN, house.root / "locks", base.id], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    command = [sys.executable, "-c", FROZEN, house.root, base.id, holds]
+    frozen = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
-        assert "held\n" == frozen.stdout.readline()
+        assert "ready\n" == frozen.stdout.readline()
         owner = Owner(this_process().host, frozen.pid, psutil.Process(frozen.pid).create_time())
+        house.age(claimed_by(house, item, owner).id, lease_until=over_for)
+        frozen.stdin.write("\n")
+        frozen.stdin.flush()
+        assert "held\n" == frozen.stdout.readline()
         frozen.send_signal(signal.SIGSTOP)
-        job = claimed_by(house, item, owner)
-        house.age(job.id, lease_until=30)
+        os.waitpid(frozen.pid, os.WUNTRACED)
         recovery.sweep(house.rt)
-        assert frozen.poll() is None
-        house.age(job.id, lease_until=61)
+        if killed:
+            frozen.wait(20)
+        ended = frozen.poll()
+        frozen.kill()
+        frozen.wait(20)
         recovery.sweep(house.rt)
-        assert -signal.SIGKILL == frozen.wait(20)
-        recovery.sweep(house.rt)
+
+        assert (-signal.SIGKILL if killed else None) == ended
         assert (FAILED, "indexing_interrupted") == (house.item(item).status, house.item(item).error)
     finally:
         frozen.kill()
