@@ -137,7 +137,7 @@ def add(
         _print_end(output, waited, base)
         for item in items:
             if missed := left_out.reasons(item):
-                output.hint(f"left out of {item.title}: {missed}; see `knowledge item show {item.id}`")
+                output.hint(f"left out of {item.name}: {missed}; see `knowledge item show {item.id}`")
     elif not lacking:
         output.hint(f"accepted {counted(len(items), 'item')}; see `knowledge item list`, or use --wait")
     return waited.exit_code if waited else ExitCode.OK
@@ -439,7 +439,7 @@ def _print_items(out: Output, items: Sequence[Item]) -> None:
             "" if item.chunk_count is None else str(item.chunk_count),
             pages(item.quality),
             ", ".join(item.notices),
-            item.concept_id or item.relative_path or item.title,  # last: a long one widens no other column
+            item.name,  # last: a long one widens no other column
         )
         for item in items
     ]
@@ -448,8 +448,7 @@ def _print_items(out: Output, items: Sequence[Item]) -> None:
 
 def _failure(item: Item) -> str:
     what = detail(item.error_detail)
-    name = item.concept_id or item.relative_path or item.title
-    return f"{name}: {item.error}{f' ({what})' if what else ''}"
+    return f"{item.name}: {item.error}{f' ({what})' if what else ''}"
 
 
 def _print_end(output: Output, waited: Waited, base: Base) -> None:
@@ -484,7 +483,7 @@ def _record(item: Item) -> dict[str, str | None]:
         "base": item.base_id,
         "in": item.group_id,
         "type": item.type.value,
-        "name": item.title,
+        "name": item.name,
         "concept": item.concept_id,
         "source": item.source,
         **_fetched(item),
