@@ -57,7 +57,9 @@ def get(tx: Tx, base_id: BaseId, *, include_deleting: bool = False) -> Base:
 def resolve(tx: Tx, id_or_name: str) -> Base:
     """A base by id, else by its unique name, with its item count."""
     found = tx.execute(
-        _select().where(BASE.c.deleting_at.is_(None), or_(BASE.c.id == id_or_name, BASE.c.name == id_or_name)).limit(3)
+        _select()
+        .where(BASE.c.deleting_at.is_(None), or_(BASE.c.id == id_or_name, BASE.c.name == id_or_name))
+        .order_by(BASE.c.created_at, BASE.c.id)
     ).all()
     exact = [row for row in found if row.id == id_or_name] or found
     if not exact:

@@ -26,6 +26,7 @@ from knowledge.interfaces.cli.options import (
     checked,
     example,
     given,
+    require_wait,
     text,
     texts,
 )
@@ -101,6 +102,7 @@ def add(
     debug: Debug = False,
 ) -> ExitCode:
     """Add files, directories, pages and notes. Files and notes are copied now; the rest goes on in the background."""
+    require_wait(wait, timeout)
     inputs = [
         *(_path_input(path, include or (), exclude or ()) for path in paths or ()),
         *_notes(notes or (), note_file, title),
@@ -245,6 +247,7 @@ def reindex(
     debug: Debug = False,
 ) -> ExitCode:
     """Fetch and index sources again. Directories follow their folder; the old text is found until the new one is."""
+    require_wait(wait, timeout)
     if bool(item_ids) + everything + interrupted != 1:
         raise typer.BadParameter("give the ids of items, --all or --interrupted")
     if interrupted and (allow_empty or changed):
@@ -300,6 +303,7 @@ def delete(
     debug: Debug = False,
 ) -> ExitCode:
     """Delete items with all they contain. They are hidden at once and removed in the background."""
+    require_wait(wait, timeout)
     if bool(item_ids) == everything:
         raise typer.BadParameter("give the ids of items, or --all")
     output = Output(as_json=json)
@@ -358,6 +362,9 @@ def _notes(written: Sequence[str], file: Path | None, title: str | None) -> Sequ
     if written and file is not None:
         raise typer.BadParameter("give either --note or --note-file")
     contents = written if file is None else [_content(file)]
+    if any(not content.strip() for content in contents):
+        given_by = "--note" if file is None else f"--note-file {printable(str(file))}"
+        raise typer.BadParameter(f"{given_by} is blank: a note needs text")
     if title is not None and len(contents) != 1:
         raise typer.BadParameter("--title belongs to one --note or --note-file")
     return [checked(NoteInput, given(content=content, title=title)) for content in contents]
@@ -367,9 +374,9 @@ def _content(file: Path) -> str:
     try:
         return sys.stdin.buffer.read().decode() if str(file) == "-" else file.read_bytes().decode()
     except OSError as refused:
-        raise typer.BadParameter(f"--note-file cannot be read: {refused.strerror}") from refused
+        raise typer.BadParameter(f"--note-file {printable(str(file))} cannot be read: {refused.strerror}") from refused
     except UnicodeDecodeError as wrong:
-        raise typer.BadParameter("--note-file is not UTF-8 text; add it as a file instead") from wrong
+        raise typer.BadParameter(f"--note-file {printable(str(file))} is not UTF-8 text; add it as a file") from wrong
 
 
 def _refuse_conflicts(output: Output, base: Base, conflicts: Sequence[Conflict]) -> ExitCode:

@@ -249,3 +249,19 @@ def test_an_application_without_models_says_so(cli, monkeypatch):
     monkeypatch.setattr(sys.modules["house_application"], "list_models", lambda: ())
 
     assert "no models are declared" in cli.run("model", "list").stderr
+
+
+@pytest.mark.parametrize(
+    "blank", [["--note", ""], ["--note", " \n"], ["--note", "text", "--note", ""], ["--note-file", "blank.md"]]
+)
+def test_a_blank_note_is_refused_before_anything_is_added(cli, folder, blank, monkeypatch):
+    """The option is named; what was given beside it is not added either."""
+    monkeypatch.chdir(folder)
+    Path("blank.md").write_text(" \n\n")
+    cli.base()
+    done = cli.run("item", "add", "b", folder / "keeper.md", *blank)
+
+    assert ExitCode.USAGE == done.returncode
+    assert f"{blank[-2]}" in done.stderr
+    assert "is blank" in done.stderr
+    assert 0 == cli.json("item", "list", "b")["total"]
