@@ -129,7 +129,8 @@ class KnowledgeService:
 
         Args:
             strategy: what to do about roots of the same type and name.
-            idempotency_key: the same key of a base within a week adds nothing again and gives the same items.
+            idempotency_key: the same key of a base within a week adds nothing again and gives the same items; with other
+                inputs it is refused (`KeyReused`).
         """
         return add.add_items(self.rt, base_id, inputs, strategy=strategy, idempotency_key=idempotency_key)
 
