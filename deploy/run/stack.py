@@ -25,7 +25,7 @@ from kombu.exceptions import OperationalError
 
 from config import broker, flower
 from config.secrets import mask_url, redact
-from config.settings import Settings, load
+from config.settings import Settings, load, look
 from deploy.run.procfile import BROKER, RELEASE, Line, parse
 from deploy.run.supervisor import (
     ALREADY_RUNNING,
@@ -132,7 +132,7 @@ def down(environ: Mapping[str, str] | None = None) -> bool:
 
     Running jobs may go on for `KNOWLEDGE_DRAIN_SECONDS`; what has not ended some seconds later is killed.
     """
-    settings = load(environ)
+    settings = look(environ)
     pid = supervisor_pid(settings)
     if pid is None:
         return False
@@ -146,7 +146,7 @@ def down(environ: Mapping[str, str] | None = None) -> bool:
 
 def status(environ: Mapping[str, str] | None = None) -> Stack | None:
     """What is running now, ready or not; None if nothing is."""
-    settings = load(environ)
+    settings = look(environ)
     return running(settings) if is_up(settings) and state(settings) else None
 
 

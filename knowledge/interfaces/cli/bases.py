@@ -72,7 +72,7 @@ def create(
         shard=shard,
     )
     checked(BaseInput, wish)  # before anything is opened
-    with opened_service() as service:
+    with opened_service(founds=True) as service:
         if group is not None:
             wish["group_id"] = group_id(service, group)
         base = service.create_base(checked(BaseInput, wish))

@@ -27,7 +27,7 @@ NewName = Annotated[str, typer.Argument(metavar="NAME", callback=text, help="Wha
 def create(name: NewName, json: Json = False, debug: Debug = False) -> ExitCode:
     """Create a group."""
     output = Output(as_json=json)
-    with opened_service() as service:
+    with opened_service(founds=True) as service:
         group = service.create_group(name)
         output.answer(group_object(group), lambda out: out.record({"id": group.id, "name": group.name}))
         tell_of_groups(output, service, group)

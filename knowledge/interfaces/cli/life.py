@@ -154,7 +154,7 @@ def import_base(
 ) -> ExitCode:
     """Import a base from a bundle. One whose model is not declared here arrives failed; restore leads out of that."""
     output = Output(as_json=json)
-    with opened_service() as service:
+    with opened_service(founds=True) as service:
         base = service.import_base(file)
         print_base(output, base)
         tell_of_bases(output, service, base)
