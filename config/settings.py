@@ -6,6 +6,7 @@ counts as unset, but for the data directory: what was meant to be elsewhere woul
 """
 
 import difflib
+import hashlib
 import json
 import os
 import re
@@ -267,6 +268,14 @@ def effective(settings: Settings) -> tuple[EffectiveSetting, ...]:
         )
         for name, field in Settings.model_fields.items()
     )
+
+
+def fingerprints(settings: Settings) -> dict[str, str]:
+    """A digest of each setting as it is shown, by its variable: tells what differs without keeping a value.
+
+    Secrets are shown masked, so they never differ: a digest of a password could be guessed at.
+    """
+    return {one.variable: hashlib.sha256(one.value.encode()).hexdigest() for one in effective(settings)}
 
 
 def variable(name: str) -> str:
