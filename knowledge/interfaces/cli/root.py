@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from knowledge.errors import KnowledgeError
-from knowledge.interfaces.cli import bases, extracting, groups, house, items, jobs, life, reading, searching, streams, watching
+from knowledge.interfaces.cli import bases, extracting, groups, house, items, jobs, life, searching, streams
 from knowledge.interfaces.cli.application import NoApplication
 from knowledge.interfaces.cli.exits import ExitCode
 from knowledge.interfaces.cli.failure import refuse, refuse_known, refuse_unknown
@@ -25,8 +25,6 @@ app = typer.Typer(
 app.add_typer(bases.app, name="base")
 life.register(bases.app)
 app.add_typer(groups.app, name="group")
-reading.register(items.app)
-items.app.command("watch", epilog=watching.EXAMPLE)(watching.watch)
 app.add_typer(items.app, name="item")
 app.command("search", epilog=searching.EXAMPLE)(searching.search)
 app.command("extract", epilog=extracting.EXAMPLE)(extracting.extract)
