@@ -1,5 +1,6 @@
 """All commands under one name, and what becomes of their errors."""
 
+import logging
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -46,6 +47,7 @@ def run(arguments: Sequence[str]) -> int:
     given = _options(arguments)
     as_json, debug = "--json" in given, "--debug" in given
     streams.mend()
+    logging.getLogger("knowledge").addHandler(logging.NullHandler())  # what people must know a command says itself, once
     try:
         code = _code(app(list(arguments), prog_name="knowledge", standalone_mode=False))
         sys.stdout.flush()  # here, where an error can still be told
