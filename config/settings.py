@@ -6,6 +6,7 @@ counts as unset, but for the data directory: what was meant to be elsewhere woul
 """
 
 import difflib
+import hashlib
 import json
 import os
 import re
@@ -14,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, get_args
 from urllib.parse import urlsplit
@@ -214,7 +216,7 @@ class EffectiveSetting:
 
 
 def load(environ: Mapping[str, str] | None = None) -> Settings:
-    """Read and check the settings, and make the data directory.
+    """Read and check the settings, and make the data directory, closed to others.
 
     Args:
         environ: read instead of this process's environment.
@@ -222,6 +224,15 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     Raises:
         ConfigurationError: a name is unknown, a value or a combination is not possible; names the setting and the fix.
     """
+    return _read(environ, makes=True)
+
+
+def look(environ: Mapping[str, str] | None = None) -> Settings:
+    """The same for who only looks: nothing is made, and a data directory that is there is left as it is."""
+    return _read(environ, makes=False)
+
+
+def _read(environ: Mapping[str, str] | None, *, makes: bool) -> Settings:
     names = {name: value for name, value in (os.environ if environ is None else environ).items() if name.startswith(PREFIX)}
     refuse_unknown(names)
     if names.get(variable("data_dir")) == "":
@@ -241,7 +252,7 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     except ValidationError as error:
         raise invalid(error, names) from None
     settings._origins.update(dict.fromkeys(given, Origin.ENVIRONMENT) | origins)
-    check(settings)
+    check(settings, makes=makes)
     return settings
 
 
@@ -257,6 +268,14 @@ def effective(settings: Settings) -> tuple[EffectiveSetting, ...]:
         )
         for name, field in Settings.model_fields.items()
     )
+
+
+def fingerprints(settings: Settings) -> dict[str, str]:
+    """A digest of each setting as it is shown, by its variable: tells what differs without keeping a value.
+
+    Secrets are shown masked, so they never differ: a digest of a password could be guessed at.
+    """
+    return {one.variable: hashlib.sha256(one.value.encode()).hexdigest() for one in effective(settings)}
 
 
 def variable(name: str) -> str:
@@ -311,13 +330,16 @@ def complaint(error: Mapping[str, Any]) -> str:
     return text[:1].lower() + text[1:]
 
 
-def check(settings: Settings) -> None:
+def check(settings: Settings, *, makes: bool = True) -> None:
     """Refuse what single values cannot show.
+
+    Args:
+        makes: the data directory, if it is not there, and what keeps others out of it.
 
     Raises:
         ConfigurationError: the first thing found.
     """
-    for name, message in impossible(settings):
+    for name, message in chain(impossible(settings), unusable(settings.data_dir, makes=makes)):
         raise ConfigurationError(f"{variable(name)} {message}", setting=variable(name))
 
 
@@ -357,23 +379,31 @@ def impossible(settings: Settings) -> Iterator[tuple[str, str]]:
             settings.models_file.open("rb").close()
         except OSError as error:
             yield "models_file", f"= {settings.models_file} cannot be read: {reason(error)}"
+
+
+def unusable(directory: Path, *, makes: bool) -> Iterator[tuple[str, str]]:
+    """What is wrong with the data directory."""
     try:
-        settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not makes and not directory.exists():
+            return
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        yield "data_dir", f"= {settings.data_dir} cannot be made: {reason(error)}; name a directory that you may write to"
+        yield "data_dir", f"= {directory} cannot be made: {reason(error)}; name a directory that you may write to"
     else:
-        yield from not_private(settings.data_dir)
-    if not os.access(settings.data_dir, os.W_OK | os.X_OK):
-        yield "data_dir", f"= {settings.data_dir} is not writable; name a directory that you may write to"
+        yield from not_private(directory, closes=makes)
+    if not os.access(directory, os.W_OK | os.X_OK):
+        yield "data_dir", f"= {directory} is not writable; name a directory that you may write to"
 
 
-def not_private(directory: Path) -> Iterator[tuple[str, str]]:
+def not_private(directory: Path, *, closes: bool) -> Iterator[tuple[str, str]]:
     """Keeps others out of the data directory; one that holds other things as well is left as it is, and refused."""
     if not directory.stat().st_mode & 0o077:
         return
     fix = f"others can read it; run: chmod 700 {shlex.quote(str(directory))}, or name a directory of its own"
     if any(directory.iterdir()) and not any((directory / name).exists() for name in OURS):
         yield "data_dir", f"= {directory} holds other things, and {fix}"
+        return
+    if not closes:
         return
     try:
         directory.chmod(0o700)

@@ -1,9 +1,11 @@
 """Chooses the implementations and builds the service. `KNOWLEDGE_APP` names `service`; operator commands use its neighbours."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from celery import Celery
@@ -46,6 +48,22 @@ def service() -> KnowledgeService:
     built = runtime(settings, app)
     check(built)
     return KnowledgeService(built)
+
+
+@contextmanager
+def visited() -> Iterator[KnowledgeService]:
+    """The service, for commands that found nothing. Where there is no catalogue yet they find an empty house: in a folder of
+    its own, which goes with it, so that a look, or a wrong data directory, leaves nothing behind."""
+    settings = config_settings.look()
+    if Database(settings.database).path.exists():
+        with closing(service()) as built:
+            yield built
+        return
+    with TemporaryDirectory(prefix="knowledge-") as nowhere:
+        empty = settings.model_copy(update={"data_dir": Path(nowhere), "database_url": None})
+        with closing(KnowledgeService(runtime(empty, Celery(set_as_current=False)))) as built:
+            check(built.rt)
+            yield built
 
 
 def runtime(settings: Settings, app: Celery, *, pooled: bool = True) -> Runtime:
@@ -151,7 +169,7 @@ def run_broker() -> int:
 
 
 def describe_settings() -> Sequence[EffectiveSetting]:
-    return config_settings.effective(config_settings.load())
+    return config_settings.effective(config_settings.look())
 
 
 def upgrade_database() -> str:
@@ -160,12 +178,12 @@ def upgrade_database() -> str:
 
 
 def list_models() -> Sequence[EmbedderSpec]:
-    return models.load(config_settings.load().models_file).embedders
+    return models.load(config_settings.look().models_file).embedders
 
 
 def default_embedder() -> str | None:
     """Id of the declared default, None if there is none or its packages are not installed."""
-    declared = models.load(config_settings.load().models_file)
+    declared = models.load(config_settings.look().models_file)
     spec = next((spec for spec in declared.embedders if spec.id == declared.default_embedder), None)
     if spec is None or any(find_spec(package) is None for package in _PACKAGE_OF_KIND.get(spec.kind, ())):
         return None
@@ -173,4 +191,4 @@ def default_embedder() -> str | None:
 
 
 def log_directory() -> Path:
-    return config_settings.load().run_dir / "logs"
+    return config_settings.look().run_dir / "logs"

@@ -11,6 +11,7 @@ KnowledgeError                      500  knowledge_error
 │   ├── SourcesMissing              422  sources_missing
 │   ├── SourcesUnverifiable         422  sources_unverifiable
 │   ├── ItemsUnfinished             422  items_unfinished
+│   ├── KeyReused                   409  key_reused
 │   ├── BundleUnreadable            422  bundle_unreadable
 │   └── BaseFailed                  422  base_failed
 ├── NotFound                        404  not_found
@@ -156,6 +157,13 @@ class ItemsUnfinished(InvalidInput):
     """Some of these items are being worked on; wait until they are completed or failed."""
 
     code = "items_unfinished"
+
+
+class KeyReused(InvalidInput):
+    """This idempotency key was used for another request; nothing was added. Give each request a key of its own."""
+
+    code = "key_reused"
+    http_status = 409
 
 
 class BundleUnreadable(InvalidInput):

@@ -122,7 +122,7 @@ def _below(directory: Path, relative_to: Path | None) -> Iterator[_Found]:
 def _named(path: Path, file: str) -> _Found:
     try:
         mode = path.stat().st_mode
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return _Found(file, path, PathNotFound(path=file))
     except (OSError, ValueError) as error:
         return _Found(file, path, PathUnreadable(path=file, reason=getattr(error, "strerror", None)))

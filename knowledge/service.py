@@ -56,7 +56,7 @@ class KnowledgeService:
             return bases.list_all(tx, include_deleting=include_deleting)
 
     def find_bases(self, query: BaseQuery) -> BasePage:
-        """One page of bases, searched, filtered and sorted."""
+        """One page of bases, searched, filtered and sorted. Raises `InvalidInput`: a cursor of another list or order."""
         with self.rt.db.read() as tx:
             return bases.page(tx, query)
 
@@ -129,7 +129,8 @@ class KnowledgeService:
 
         Args:
             strategy: what to do about roots of the same type and name.
-            idempotency_key: the same key of a base within a week adds nothing again and gives the same items.
+            idempotency_key: the same key of a base within a week adds nothing again and gives the same items; with other
+                inputs it is refused (`KeyReused`).
         """
         return add.add_items(self.rt, base_id, inputs, strategy=strategy, idempotency_key=idempotency_key)
 
@@ -163,7 +164,11 @@ class KnowledgeService:
         limit: int = 20,
         cursor: str | None = None,
     ) -> ItemPage:
-        """Directories first, then newest first; `deleting` rows are hidden. `limit` 1..100."""
+        """Directories first, then newest first; `deleting` rows are hidden. `limit` 1..100.
+
+        Raises:
+            BaseNotFound. InvalidInput: `limit`, or a cursor that no page of this list has given.
+        """
         with self.rt.db.read() as tx:
             return items.page(
                 tx, base_id, group_id=group_id, roots_only=roots_only, type=type, status=status, limit=limit, cursor=cursor

@@ -7,6 +7,7 @@ processes, and `logs/`. So several data directories run side by side, and nothin
 import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from kombu.exceptions import OperationalError
 
 from config import broker, flower
 from config.secrets import mask_url, redact
-from config.settings import Settings, load
+from config.settings import Settings, fingerprints, load, look
 from deploy.run.procfile import BROKER, RELEASE, Line, parse
 from deploy.run.supervisor import (
     ALREADY_RUNNING,
@@ -49,6 +50,7 @@ POLL_SECONDS: Final = 0.2
 PING_SECONDS: Final = 1.0
 SOUND_SECONDS: Final = 1.0  #: a process that cannot be asked counts as ready when it has lived this long
 TAIL_LINES: Final = 25
+LITTLE_BYTES: Final = 4 << 20  #: the first start writes about a megabyte
 
 
 class StackFailed(Exception):
@@ -132,7 +134,7 @@ def down(environ: Mapping[str, str] | None = None) -> bool:
 
     Running jobs may go on for `KNOWLEDGE_DRAIN_SECONDS`; what has not ended some seconds later is killed.
     """
-    settings = load(environ)
+    settings = look(environ)
     pid = supervisor_pid(settings)
     if pid is None:
         return False
@@ -146,7 +148,7 @@ def down(environ: Mapping[str, str] | None = None) -> bool:
 
 def status(environ: Mapping[str, str] | None = None) -> Stack | None:
     """What is running now, ready or not; None if nothing is."""
-    settings = load(environ)
+    settings = look(environ)
     return running(settings) if is_up(settings) and state(settings) else None
 
 
@@ -185,6 +187,12 @@ def state(settings: Settings) -> dict[str, Any]:
         return kept if SUPERVISOR in psutil.Process(kept["pid"]).cmdline() else {}
     except (FileNotFoundError, psutil.NoSuchProcess):
         return {}
+
+
+def changed(settings: Settings) -> list[str]:
+    """The settings that are no longer those with which what runs was started. Secrets are not compared."""
+    kept = state(settings).get("settings", {})
+    return [name for name, digest in fingerprints(settings).items() if kept.get(name, digest) != digest]
 
 
 def running(settings: Settings) -> Stack:
@@ -320,16 +328,30 @@ def main(arguments: list[str]) -> int:
     except (KnowledgeError, StackFailed, OSError) as error:
         with suppress(OSError):
             print(f"{arguments[0]}: {error}", file=sys.stderr, flush=True)
+            if told := short_of_space():  # of a full disk the logs cannot tell
+                print(told, file=sys.stderr, flush=True)
         return 1
     finally:
         streams.let_go()
     return 0
 
 
+def short_of_space(environ: Mapping[str, str] | None = None) -> str | None:
+    """What to say of the disk of the data directory if hardly anything is left on it; None if it has room."""
+    try:
+        directory = look(environ).data_dir
+        free = shutil.disk_usage(directory).free
+    except (KnowledgeError, OSError):
+        return None
+    return None if free >= LITTLE_BYTES else f"the disk that holds {directory} is full: {free // 1024} KiB are left"
+
+
 def say_up() -> Iterator[str]:
     before = status()
     stack = up()
     yield "already up" if before else "up"
+    if names := changed(stack.settings):
+        yield f"it keeps the settings it was started with; to use the new {', '.join(names)}: make down, then make up"
     yield stack.report()
     yield "stop with: make down"
 

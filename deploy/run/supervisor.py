@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from config.secrets import write_private
-from config.settings import Settings, load
+from config.settings import Settings, fingerprints, load
 from deploy.run.procfile import BROKER, RELEASE, Line, parse
 from knowledge.errors import KnowledgeError
 
@@ -149,7 +149,12 @@ class Supervisor:
             child.line.name: {"pid": child.pid, "starts": child.starts, "started_at": child.started_at}
             for child in self.children
         }
-        state = {"pid": os.getpid(), "procfile": str(self.procfile), "processes": processes}
+        state = {
+            "pid": os.getpid(),
+            "procfile": str(self.procfile),
+            "settings": fingerprints(self.settings),
+            "processes": processes,
+        }
         try:
             write_private(state_file(self.settings), json.dumps(state, indent=2) + "\n")
         except OSError:  # written at a later look, once there is space again; the processes matter more

@@ -10,10 +10,12 @@ looked at only when somebody has an item indexed again; what a client imports is
 vectors are unusable `failed` with `missing_vector_store`; restore leads out of both.
 """
 
+import errno
 import io
 import logging
 import os
 import re
+import stat
 import struct
 import zipfile
 import zlib
@@ -249,20 +251,38 @@ def _unpacked(rt: Runtime, made: Base, archive: zipfile.ZipFile, path: str) -> S
 @contextmanager
 def _opened(rt: Runtime, path: Path) -> Iterator[zipfile.ZipFile]:
     with ExitStack() as opened:
+        label = shown(str(path))
         try:
             if rt.files.holds(path):
-                raise BundleUnreadable("This path belongs to Knowledge itself.", path=shown(str(path)))
+                raise BundleUnreadable("This path belongs to Knowledge itself.", path=label)
             descriptor = rt.reach.open(path, os.O_RDONLY | os.O_NONBLOCK, rt.files.holds)
-            stream = opened.enter_context(open(descriptor, "rb"))  # noqa: PTH123 - it is open already
+            opened.callback(os.close, descriptor)
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise BundleUnreadable(f"This is {_kind(found.st_mode)}; a bundle is one zip file.", path=label)
+            stream = opened.enter_context(open(descriptor, "rb", closefd=False))
             archive = opened.enter_context(zipfile.ZipFile(stream))
-            packed = os.fstat(descriptor).st_size
         except _DAMAGE as error:
-            raise BundleUnreadable(f"This file cannot be read as a bundle: {error}", path=shown(str(path))) from error
+            raise BundleUnreadable(f"This cannot be read as a bundle: {_reason(error)}", path=label) from error
         if any(entry.compress_type not in _PACKED for entry in archive.infolist()):
-            raise BundleUnreadable("The bundle is packed in an unusual way; only deflate will do.", path=shown(str(path)))
-        if _is_bomb(archive, packed):
-            raise BundleUnreadable("This file unpacks to far more than a bundle would.", path=shown(str(path)))
+            raise BundleUnreadable("The bundle is packed in an unusual way; only deflate will do.", path=label)
+        if _is_bomb(archive, found.st_size):
+            raise BundleUnreadable("This file unpacks to far more than a bundle would.", path=label)
         yield archive
+
+
+def _kind(mode: int) -> str:
+    """What lies there instead of a file."""
+    if stat.S_ISDIR(mode):
+        return "a directory"
+    return "a pipe" if stat.S_ISFIFO(mode) else "a device"
+
+
+def _reason(error: Exception) -> str:
+    """Without the number of a descriptor, which says nothing to a person."""
+    if not isinstance(error, OSError):
+        return str(error)
+    return "it is a socket" if error.errno == errno.ENXIO else os.strerror(error.errno or 0)
 
 
 def _is_bomb(archive: zipfile.ZipFile, packed_bytes: int) -> bool:

@@ -343,6 +343,8 @@ class KnowledgeRequest(_Row, table=True):
     key_hash: str = Field(primary_key=True)
     item_ids: list[str] = Field(sa_column=Column(JSON, nullable=False))
     created_at: datetime = _instant()
+    digest: str | None = None
+    """Of its inputs; None where an older version kept none."""
 
 
 def _table(row: type[_Row]) -> Table:

@@ -7,6 +7,7 @@ bytes are renamed into place inside it; a failure leaves neither rows nor files.
 from collections.abc import Sequence
 
 from knowledge.catalog import bases, items, jobs, requests
+from knowledge.catalog.requests import Request
 from knowledge.errors import InvalidInput
 from knowledge.files.store import Staged
 from knowledge.ingestion import conflicts, convert
@@ -33,6 +34,7 @@ def add_items(
 
     Raises:
         InvalidInput: nothing to add. InvalidUrl: an address.
+        KeyReused: the idempotency key was used for other inputs.
         PathNotFound, PathUnreadable, PathNotAllowed, UnsupportedSource, BinarySource: one of the paths.
         BaseNotFound, BaseFailed, ModelNotFound, BaseBusy, StorageFull, StorageFailed, DatabaseBusy.
     """
@@ -40,14 +42,13 @@ def add_items(
         raise InvalidInput("There is nothing to add.")
     with rt.db.read() as tx:
         base = bases.require_runnable(tx, base_id)
-    if (done := _done(rt, base_id, idempotency_key)) is not None:
+    request = Request.of(idempotency_key, inputs)
+    if (done := _done(rt, base_id, request)) is not None:
         return _receipt(rt, base_id, done)
     rt.require_embedder(base)
     for one in inputs:
         check(rt, base, one)
-    return admit(
-        rt, base_id, [Incoming.of(one, rt.reach) for one in inputs], strategy=strategy, idempotency_key=idempotency_key
-    )
+    return admit(rt, base_id, [Incoming.of(one, rt.reach) for one in inputs], strategy=strategy, request=request)
 
 
 def admit(
@@ -56,7 +57,7 @@ def admit(
     incoming: Sequence[Incoming],
     *,
     strategy: Strategy = Strategy.RENAME,
-    idempotency_key: str | None = None,
+    request: Request | None = None,
 ) -> AddReceipt:
     """Take in what has been checked."""
     incoming = conflicts.each_page_once(incoming)
@@ -65,7 +66,7 @@ def admit(
     elif (
         strategy is Strategy.DETECT
         and (found := _conflicts(rt, base_id, incoming))
-        and _done(rt, base_id, idempotency_key) is None  # else they are what this request has added
+        and _done(rt, base_id, request) is None  # else they are what this request has added
     ):
         return AddReceipt(base_id, [], published=True, conflicts=found)
     staged: dict[int, Staged] = {}
@@ -79,26 +80,26 @@ def admit(
             if one.converted_at is not None:
                 converted[position] = rt.files.stage_file(base_id, one.converted_at)
         if strategy is Strategy.REPLACE:  # not before the new bytes are here: a source that fails must not cost the old item
-            stop_those_in_the_way(rt, base_id, incoming, idempotency_key)
+            stop_those_in_the_way(rt, base_id, incoming, request)
         with rt.locks.base(base_id):
-            accepted = _done(rt, base_id, idempotency_key)  # the same request may have been faster
+            accepted = _done(rt, base_id, request)  # the same request may have been faster
             if accepted is None:
                 if strategy is Strategy.REPLACE:
                     make_room(rt, base_id, incoming)
                 elif strategy is Strategy.DETECT and (found := _conflicts(rt, base_id, incoming)):
                     return AddReceipt(base_id, [], published=True, conflicts=found)
-                accepted = _commit(rt, base_id, incoming, staged, converted, idempotency_key)
+                accepted = _commit(rt, base_id, incoming, staged, converted, request)
     finally:
         rt.files.discard([*staged.values(), *converted.values()])  # what was published is no longer there
     return _receipt(rt, base_id, accepted)
 
 
-def _done(rt: Runtime, base_id: BaseId, idempotency_key: str | None) -> list[ItemId] | None:
+def _done(rt: Runtime, base_id: BaseId, request: Request | None) -> list[ItemId] | None:
     """The items that the same request was given before; None if it is new."""
-    if idempotency_key is None:
+    if request is None:
         return None
     with rt.db.read() as tx:
-        return requests.find(tx, base_id, idempotency_key)
+        return requests.find(tx, base_id, request)
 
 
 def _conflicts(rt: Runtime, base_id: BaseId, incoming: Sequence[Incoming]) -> list[Conflict]:
@@ -112,7 +113,7 @@ def _commit(
     incoming: Sequence[Incoming],
     staged: dict[int, Staged],
     converted: dict[int, Staged],
-    idempotency_key: str | None,
+    request: Request | None,
 ) -> list[ItemId]:
     ids = [new_item_id() for _ in incoming]
     with placing(rt, base_id) as placed, rt.db.write(durable=True) as tx:
@@ -132,7 +133,7 @@ def _commit(
             rt.files.sync(base_id, placed)
         specs = [_job(rt, base_id, item_id, one) for item_id, one in zip(ids, incoming, strict=True)]
         jobs.enqueue_all(tx, specs, shard=base.shard)
-        requests.keep(tx, base_id, idempotency_key, ids)
+        requests.keep(tx, base_id, request, ids)
     return ids
 
 

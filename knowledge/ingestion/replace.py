@@ -5,6 +5,7 @@ from typing import Final
 
 from knowledge import clock
 from knowledge.catalog import bases, jobs, requests, status, tree
+from knowledge.catalog.requests import Request
 from knowledge.errors import BaseBusy
 from knowledge.ingestion import conflicts
 from knowledge.ingestion.incoming import Incoming
@@ -19,16 +20,14 @@ _SECTION: Final = 200
 _REPLACED: Final = {"message": "Its job was stopped, because another item was to replace it."}
 
 
-def stop_those_in_the_way(
-    rt: Runtime, base_id: BaseId, incoming: Sequence[Incoming], idempotency_key: str | None = None
-) -> None:
+def stop_those_in_the_way(rt: Runtime, base_id: BaseId, incoming: Sequence[Incoming], request: Request | None = None) -> None:
     """Have the jobs of the old roots stop; outside the base lock, because they may need it to stop.
 
     A job that does not stop in time loses its lease: its late writes are refused. What stops is parked, as after any cancel:
     the new item may still be refused.
     """
     with rt.db.write() as tx:
-        if requests.find(tx, base_id, idempotency_key) is not None:  # what is in the way now is what this request has added
+        if requests.find(tx, base_id, request) is not None:  # what is in the way now is what this request has added
             return
         old = [item.id for item in conflicts.in_the_way(tx, base_id, incoming)]
         waiting = jobs.waiting_touching(tx, base_id, old)

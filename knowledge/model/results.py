@@ -178,6 +178,7 @@ class SearchHit:
     item_id: ItemId
     concept_id: str
     title: str
+    name: str  #: what people are shown, see `Item.name`
     text: str
     char_start: int
     char_end: int

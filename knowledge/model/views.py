@@ -88,6 +88,24 @@ class Item:
         return path.rstrip("/").rsplit("/", 1)[-1] or self.source
 
     @property
+    def name(self) -> str:
+        """What people are shown: what they added by its own name, and what was found inside by its path as it lies there.
+
+        Never the name of a copy: neither that of a conversion or snapshot, nor the number that a namesake got. Two items may
+        have one name.
+        """
+        if self.type is ItemType.URL and not isinstance(self.data.get("title"), str):
+            return self.source
+        own = self.source if self.type is ItemType.NOTE else self.title
+        folders = (self.relative_path or "").split("/")[:-1]
+        found = self.source.rstrip("/").split("/")
+        if not folders:
+            return own
+        if self.type in _NAMED_BY_SOURCE and len(found) > len(folders):
+            return "/".join(found[-len(folders) - 1 :])
+        return "/".join([*folders, own])
+
+    @property
     def concept_id(self) -> str | None:
         """The document's address inside its base; containers have none."""
         if self.type in CONTAINERS:

@@ -125,6 +125,7 @@ def _hit(rank: int, hit: LaneHit, stored: StoredUnit, item: Item) -> SearchHit:
         item_id=ItemId(hit.item_id),
         concept_id=stored.path,
         title=item.title,
+        name=item.name,
         text=unit.text,
         char_start=unit.char_start,
         char_end=unit.char_end,

@@ -46,7 +46,7 @@ def test_the_demo_imports_searches_and_stops(tmp_path, environ):
     assert "1. examples/weather/station-manual.pdf, page 4" in link
     assert "1. examples/松屿/" in fog
     assert "雾号" in fog
-    assert "1. examples/letters/1911-notice-to-mariners.md, page 1" in scanned
+    assert "1. examples/letters/1911-notice-to-mariners.pdf, page 1" in scanned
     assert re.search(r"Flower: http://127\.0\.0\.1:\d+", done.stdout)
     assert re.search(r"time: clean .* start .* index .* search .* stop .* together", done.stdout)
     assert not is_up(directory)

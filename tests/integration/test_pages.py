@@ -46,7 +46,7 @@ def test_page_from_add_to_delete(house, web):
     )  # fmt: skip
     assert "leads to" in house.run("item", "show", added["id"]).stdout
     assert [added["id"]] == [hit["item_id"] for hit in house.json("search", "pages", "northern rock")["hits"]]
-    assert "The lamp.md" in house.run("item", "list", "pages", "--type", "url").stdout
+    assert "The lamp\n" in house.run("item", "list", "pages", "--type", "url").stdout
 
     web.page("/lamp", LAMP.format(1903))
     assert ExitCode.OK == house.run("item", "reindex", "pages", added["id"], "--wait").returncode

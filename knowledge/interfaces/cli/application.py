@@ -7,7 +7,7 @@ module. It is the one environment variable read outside `config/`, because it sa
 import importlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol, cast
@@ -37,6 +37,10 @@ class Setting(Protocol):
 class Application(Protocol):
     """The module that `KNOWLEDGE_APP` points into."""
 
+    def visited(self) -> AbstractContextManager["KnowledgeService"]:
+        """The service, of an empty house where there is none yet; nothing is made there."""
+        ...
+
     def run_broker(self) -> int:
         """Run the embedded broker in this process until it is told to stop; its exit code."""
         ...
@@ -63,14 +67,21 @@ class NoApplication(Exception):
 
 
 @contextmanager
-def opened_service() -> Iterator["KnowledgeService"]:
+def opened_service(*, founds: bool = False) -> Iterator["KnowledgeService"]:
     """The service of this process for one command.
+
+    Args:
+        founds: whether the command may be the first thing that is ever done here. Others make nothing where nothing is.
 
     Raises:
         NoApplication: there is no factory under the configured name.
         KnowledgeError: the factory refused, for instance because of its settings.
     """
-    _, factory = _load()
+    module, factory = _load()
+    if not founds and hasattr(module, "visited"):  # an application of somebody else need not tell the two apart
+        with cast(Application, module).visited() as visited:
+            yield visited
+        return
     service = factory()
     try:
         yield service

@@ -10,6 +10,7 @@ import typer
 from knowledge.interfaces.cli.application import application, opened_service
 from knowledge.interfaces.cli.exits import ExitCode
 from knowledge.interfaces.cli.groups import group_id
+from knowledge.interfaces.cli.namesakes import tell_of_bases
 from knowledge.interfaces.cli.options import BaseName, Debug, Json, Yes, checked, example, given, text
 from knowledge.interfaces.cli.output import Output, clock, counted
 from knowledge.interfaces.cli.progress import describe
@@ -71,12 +72,13 @@ def create(
         shard=shard,
     )
     checked(BaseInput, wish)  # before anything is opened
-    with opened_service() as service:
+    with opened_service(founds=True) as service:
         if group is not None:
             wish["group_id"] = group_id(service, group)
         base = service.create_base(checked(BaseInput, wish))
+        print_base(output, base)
+        tell_of_bases(output, service, base)
 
-    print_base(output, base)
     if chosen is None:
         output.hint(LEXICAL_ONLY if no_embedder else NO_LOCAL_MODEL)
     return ExitCode.OK

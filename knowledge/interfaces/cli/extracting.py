@@ -52,7 +52,8 @@ def extract(
 def _print(out: Output, one: "Extracted") -> None:
     """A heading and the text; what a terminal would take for commands is shown in escaped form."""
     if one.error is not None:
-        refuse_known(type(one.error)(f"{one.file}: {one.error}"), as_json=False)
+        reason = one.error.details.get("reason")
+        refuse_known(type(one.error)(f"{one.file}: {one.error}{f' {reason}.' if reason else ''}"), as_json=False)
         return
     assert one.read is not None
     quality = one.read.quality

@@ -7,6 +7,7 @@ import typer
 from knowledge.errors import GroupNotFound, InvalidInput
 from knowledge.interfaces.cli.application import opened_service
 from knowledge.interfaces.cli.exits import ExitCode
+from knowledge.interfaces.cli.namesakes import tell_of_groups
 from knowledge.interfaces.cli.options import Debug, Json, example, text
 from knowledge.interfaces.cli.output import Output
 from knowledge.interfaces.cli.shapes import group_object, list_object
@@ -25,10 +26,12 @@ NewName = Annotated[str, typer.Argument(metavar="NAME", callback=text, help="Wha
 @app.command("create", epilog=example("knowledge group create projects"))
 def create(name: NewName, json: Json = False, debug: Debug = False) -> ExitCode:
     """Create a group."""
-    with opened_service() as service:
+    output = Output(as_json=json)
+    with opened_service(founds=True) as service:
         group = service.create_group(name)
+        output.answer(group_object(group), lambda out: out.record({"id": group.id, "name": group.name}))
+        tell_of_groups(output, service, group)
 
-    Output(as_json=json).answer(group_object(group), lambda out: out.record({"id": group.id, "name": group.name}))
     return ExitCode.OK
 
 
@@ -49,10 +52,12 @@ def list_groups(json: Json = False, debug: Debug = False) -> ExitCode:
 @app.command("rename", epilog=example("knowledge group rename projects archive"))
 def rename(group_name: GroupName, name: NewName, json: Json = False, debug: Debug = False) -> ExitCode:
     """Give a group another name."""
+    output = Output(as_json=json)
     with opened_service() as service:
         group = service.rename_group(group_id(service, group_name), name)
+        output.answer(group_object(group), lambda out: out.record({"id": group.id, "name": group.name}))
+        tell_of_groups(output, service, group)
 
-    Output(as_json=json).answer(group_object(group), lambda out: out.record({"id": group.id, "name": group.name}))
     return ExitCode.OK
 
 

@@ -92,7 +92,7 @@ def why(item_id: ItemName, json: Json = False, debug: Debug = False) -> ExitCode
     def people(out: Output) -> None:
         item = found.item
         out.line(found.explanation)
-        out.record({"item": item.id, "name": item.title, "item status": item.status.value, "item error": item.error})
+        out.record({"item": item.id, "name": item.name, "item status": item.status.value, "item error": item.error})
         if found.job:
             alive = {True: "alive", False: "gone", None: None}[found.owner_alive]
             out.record(

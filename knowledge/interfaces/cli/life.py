@@ -9,6 +9,7 @@ from knowledge.interfaces.cli.application import application, opened_service
 from knowledge.interfaces.cli.bases import print_base
 from knowledge.interfaces.cli.exits import ExitCode
 from knowledge.interfaces.cli.groups import group_id
+from knowledge.interfaces.cli.namesakes import tell_of_bases
 from knowledge.interfaces.cli.options import BaseName, Debug, Json, checked, example, given, text
 from knowledge.interfaces.cli.output import Output, counted
 from knowledge.interfaces.cli.shapes import base_object, item_object
@@ -86,13 +87,16 @@ def patch(
     if not changes:
         raise typer.BadParameter("nothing to change: give at least one option")
     checked(BasePatch, changes)  # before anything is opened
+    output = Output(as_json=json)
     with opened_service() as service:
         base = service.base(base_name)
         if group is not None:
             changes["group_id"] = group_id(service, group)
         base = service.patch_base(base.id, checked(BasePatch, changes))
+        print_base(output, base)
+        if name is not None:
+            tell_of_bases(output, service, base)
 
-    print_base(Output(as_json=json), base)
     return ExitCode.OK
 
 
@@ -150,10 +154,11 @@ def import_base(
 ) -> ExitCode:
     """Import a base from a bundle. One whose model is not declared here arrives failed; restore leads out of that."""
     output = Output(as_json=json)
-    with opened_service() as service:
+    with opened_service(founds=True) as service:
         base = service.import_base(file)
+        print_base(output, base)
+        tell_of_bases(output, service, base)
 
-    print_base(output, base)
     if base.status is BaseStatus.FAILED:
         default = application().default_embedder()
         model = f"--embedder {default}" if default else "--no-embedder"

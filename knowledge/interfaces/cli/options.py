@@ -35,6 +35,12 @@ Timeout = Annotated[
 ]
 
 
+def require_wait(wait: bool, timeout: float | None) -> None:
+    """A time to wait is nothing without the wish to wait: it would be ignored."""
+    if timeout is not None and not wait:
+        raise typer.BadParameter("--timeout belongs to --wait: without it nothing is waited for")
+
+
 def given(**values: Any) -> dict[str, Any]:
     """What was given on the command line; a model's own defaults hold for the rest, so that they are written down once."""
     return {name: value for name, value in values.items() if value is not None}

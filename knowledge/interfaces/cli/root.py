@@ -1,5 +1,6 @@
 """All commands under one name, and what becomes of their errors."""
 
+import logging
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -8,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from knowledge.errors import KnowledgeError
-from knowledge.interfaces.cli import bases, extracting, groups, house, items, jobs, life, reading, searching, streams, watching
+from knowledge.interfaces.cli import bases, extracting, groups, house, items, jobs, life, searching, streams
 from knowledge.interfaces.cli.application import NoApplication
 from knowledge.interfaces.cli.exits import ExitCode
 from knowledge.interfaces.cli.failure import refuse, refuse_known, refuse_unknown
@@ -25,8 +26,6 @@ app = typer.Typer(
 app.add_typer(bases.app, name="base")
 life.register(bases.app)
 app.add_typer(groups.app, name="group")
-reading.register(items.app)
-items.app.command("watch", epilog=watching.EXAMPLE)(watching.watch)
 app.add_typer(items.app, name="item")
 app.command("search", epilog=searching.EXAMPLE)(searching.search)
 app.command("extract", epilog=extracting.EXAMPLE)(extracting.extract)
@@ -48,6 +47,7 @@ def run(arguments: Sequence[str]) -> int:
     given = _options(arguments)
     as_json, debug = "--json" in given, "--debug" in given
     streams.mend()
+    logging.getLogger("knowledge").addHandler(logging.NullHandler())  # what people must know a command says itself, once
     try:
         code = _code(app(list(arguments), prog_name="knowledge", standalone_mode=False))
         sys.stdout.flush()  # here, where an error can still be told

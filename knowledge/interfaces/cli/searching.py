@@ -64,7 +64,8 @@ def _passage(passage: str, wanted: Sequence[str]) -> str:
 
 
 def _where(hit: SearchHit) -> str:
-    return f"{hit.rank}. {hit.concept_id}{place_in_file(hit.page, hit.locator)}  ({hit.score_kind.value} {hit.score:.3f})"
+    """Scores have significant digits: of words in few texts they may be as small as a millionth, and still order the hits."""
+    return f"{hit.rank}. {hit.name}{place_in_file(hit.page, hit.locator)}  ({hit.score_kind.value} {hit.score:.3g})"
 
 
 def _summary(answer: SearchAnswer) -> str:

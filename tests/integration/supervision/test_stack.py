@@ -99,6 +99,24 @@ def test_second_up_changes_nothing(up):
     assert (first.supervisor, first.pids) == (up().supervisor, up().pids)
 
 
+def test_up_again_with_other_settings_says_that_they_do_not_count_yet(up, environ, monkeypatch):
+    """One line that names them; none while nothing has changed, and no value or secret is kept."""
+    up(KNOWLEDGE_LOG_LEVEL="WARNING", KNOWLEDGE_FLOWER_PASSWORD="tr0ub4dor")
+    for name in [name for name in environ if name.startswith("KNOWLEDGE_")]:
+        monkeypatch.setenv(name, environ[name])
+    as_before = list(stack.say_up())
+    monkeypatch.setenv("KNOWLEDGE_LOG_LEVEL", "DEBUG")
+    monkeypatch.setenv("KNOWLEDGE_LEASE_SECONDS", "61")
+    changed = list(stack.say_up())
+
+    assert "already up" == as_before[0] == changed[0]
+    assert "keeps the settings" not in "\n".join(as_before)
+    assert "keeps the settings" in changed[1]
+    assert "KNOWLEDGE_LEASE_SECONDS, KNOWLEDGE_LOG_LEVEL" in changed[1]
+    kept = (Path(environ["KNOWLEDGE_DATA_DIR"]) / "run" / "state.json").read_text()
+    assert not [value for value in ("tr0ub4dor", "WARNING") if value in kept]
+
+
 @pytest.mark.parametrize("name", ["broker", "worker", "flower"])
 def test_killed_process_is_started_again_and_the_others_go_on(up, environ, name):
     """kill -9 of one process: it comes back under a new pid and is ready; the others keep theirs."""

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from config.settings import READ_ELSEWHERE, Settings, effective, load, variable
+from config.settings import READ_ELSEWHERE, Settings, effective, fingerprints, load, variable
 from knowledge.errors import ConfigurationError
 
 
@@ -202,3 +202,16 @@ def test_a_list_is_shown_as_it_is_written(environ):
     shown = [{setting.name: setting.value for setting in effective(load(given))} for given in (environ, folders)]
 
     assert ["none", '["/srv/a"]'] == [each["import_roots"] for each in shown]
+
+
+def test_fingerprints_tell_what_differs_and_no_secret(environ):
+    """Two readings of the same settings agree; a changed one differs under its own name, a password never does."""
+    before = fingerprints(load(environ))
+    changed = fingerprints(load(environ | {"KNOWLEDGE_LEASE_SECONDS": "90", "KNOWLEDGE_FLOWER_PASSWORD": "one"}))
+    other = fingerprints(load(environ | {"KNOWLEDGE_LEASE_SECONDS": "90", "KNOWLEDGE_FLOWER_PASSWORD": "two"}))
+
+    assert before == fingerprints(load(environ))
+    assert {"KNOWLEDGE_LEASE_SECONDS", "KNOWLEDGE_FLOWER_PASSWORD"} == {
+        name for name in before if before[name] != changed[name]
+    }
+    assert changed == other

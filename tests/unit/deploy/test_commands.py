@@ -1,11 +1,14 @@
 """`make up`, `make demo` and their like where what they print has no place to go."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from deploy.run import stack
 
 ROOT = Path(__file__).parents[3]
 
@@ -50,3 +53,18 @@ def test_a_demo_that_can_write_nowhere_says_so(tmp_path):
     assert 1 == done.returncode
     assert "demo: " in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_full_disk_is_named(tmp_path, monkeypatch):
+    """With the data directory on it, because where logs have no place they cannot say it; with room there is nothing to say."""
+    environ = {"KNOWLEDGE_DATA_DIR": str(tmp_path)}
+    tmp_path.chmod(0o700)
+    assert stack.short_of_space(environ) is None
+    monkeypatch.setattr(stack, "LITTLE_BYTES", shutil.disk_usage(tmp_path).total + 1)
+
+    assert f"the disk that holds {tmp_path} is full" in str(stack.short_of_space(environ))
+
+
+def test_where_settings_are_wrong_nothing_is_said_of_the_disk():
+    """The error has said it all."""
+    assert stack.short_of_space({"KNOWLEDGE_NO_SUCH": "1"}) is None

@@ -1,6 +1,7 @@
 """Parsing, errors and exit codes, as far as no base is needed for them; the real console entry throughout."""
 
 import ast
+import inspect
 import json
 import os
 import re
@@ -87,6 +88,24 @@ def test_commands_are_the_documented_ones():
     } == {" ".join(words) for words, _ in COMMANDS}  # fmt: skip
 
 
+WAITING = [(words, command) for words, command in COMMANDS if "timeout" in inspect.signature(command.callback).parameters]
+
+
+@pytest.mark.parametrize("value", ["5", "0"])
+@pytest.mark.parametrize(("words", "command"), WAITING, ids=lambda part: " ".join(part) if isinstance(part, list) else "")
+def test_a_timeout_without_wait_is_refused(words, command, value, capsys):
+    """By every command that has both: a time that would be ignored is a mistake of who typed it; nothing is opened."""
+    assert "wait" in inspect.signature(command.callback).parameters
+
+    assert ExitCode.USAGE == run([*words, "base", "item", "--timeout", value])
+    assert "--timeout belongs to --wait" in capsys.readouterr().err
+
+
+def test_the_commands_that_wait_are_these():
+    """The list above is not empty by mistake."""
+    assert ["item add", "item reindex", "item delete"] == [" ".join(words) for words, _ in WAITING]
+
+
 def test_help_is_quick():
     """`knowledge --help` loads no index, no catalogue, no broker client and no terminal library."""
     code = (
@@ -136,6 +155,10 @@ def test_the_command_line_sees_only_the_service_and_its_vocabulary():
         ["item", "add", "x", "--note", "a", "--note-file", "-"],
         ["item", "add", "x", "--note-file", "/no/such/file"],
         ["item", "add", "x", "--note", "a", "--title", " "],
+        ["item", "add", "x", "--note", ""],
+        ["item", "add", "x", "--note", " \n\t"],
+        ["item", "add", "x", "--note", "a", "--note", ""],
+        ["item", "add", "x", "--note-file", "/dev/null"],
         ["item", "add", "x", "--note", "a", "--include", "*.md"],
         ["item", "reindex", "x", "--interrupted", "--changed"],
         ["item", "watch", "x", "p", "--quiet", "0"],

@@ -216,12 +216,14 @@ def test_an_unknown_directory_is_not_an_empty_one(cli):
     assert "item_not_in_base" == cli.json("item", "list", "b", "--in", there, expect=ExitCode.FAILED)["code"]
 
 
-def test_a_cursor_that_is_none_of_ours_gives_the_first_page(cli):
-    """As the catalogue promises."""
+@pytest.mark.parametrize("words", [("item", "list", "b"), ("base", "list")])
+def test_a_cursor_that_is_none_of_ours_is_refused(cli, words):
+    """By every list that has one; the field is named."""
     cli.base()
     cli.run("item", "add", "b", "--note", "text")
+    error = cli.json(*words, "--cursor", "garbage", expect=ExitCode.FAILED)
 
-    assert 1 == len(cli.json("item", "list", "b", "--cursor", "garbage")["items"])
+    assert ("invalid_input", {"field": "cursor"}) == (error["code"], error["details"])
 
 
 def test_the_name_is_the_last_column(cli):
@@ -249,3 +251,19 @@ def test_an_application_without_models_says_so(cli, monkeypatch):
     monkeypatch.setattr(sys.modules["house_application"], "list_models", lambda: ())
 
     assert "no models are declared" in cli.run("model", "list").stderr
+
+
+@pytest.mark.parametrize(
+    "blank", [["--note", ""], ["--note", " \n"], ["--note", "text", "--note", ""], ["--note-file", "blank.md"]]
+)
+def test_a_blank_note_is_refused_before_anything_is_added(cli, folder, blank, monkeypatch):
+    """The option is named; what was given beside it is not added either."""
+    monkeypatch.chdir(folder)
+    Path("blank.md").write_text(" \n\n")
+    cli.base()
+    done = cli.run("item", "add", "b", folder / "keeper.md", *blank)
+
+    assert ExitCode.USAGE == done.returncode
+    assert f"{blank[-2]}" in done.stderr
+    assert "is blank" in done.stderr
+    assert 0 == cli.json("item", "list", "b")["total"]

@@ -1,5 +1,7 @@
 """What `knowledge search` says when an answer is less than it could be."""
 
+import re
+
 import pytest
 
 from knowledge.interfaces.cli import ExitCode
@@ -59,3 +61,14 @@ def test_a_lost_index_is_said_until_it_is_made_again(cli, house):  # noqa: F811
     house.work()
     answer = cli.json("search", "b", "lighthouse")
     assert ([], 1) == (answer["notices"], len(answer["hits"]))
+
+
+def test_a_score_is_never_shown_as_nothing(cli, house):  # noqa: F811
+    """In a base of words, whose scores are tiny while it holds little, each still says something."""
+    house.add(house.service.create_base(BaseInput(name="words")), NoteInput(content="the lighthouse stands on a rock"))
+    house.work()
+
+    (hit,) = cli.json("search", "words", "lighthouse")["hits"]
+    assert hit["score"] > 0
+    (shown,) = re.findall(r"\(ranking (.*)\)", cli.run("search", "words", "lighthouse").stdout)
+    assert hit["score"] == pytest.approx(float(shown), rel=0.01)

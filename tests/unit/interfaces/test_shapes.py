@@ -60,7 +60,7 @@ def test_item_without_its_content():
     shape = shapes.item_object(ITEM)
 
     assert {
-        "id": "i", "base_id": "b", "group_id": None, "type": "note", "title": "a.md", "source": "a note",
+        "id": "i", "base_id": "b", "group_id": None, "type": "note", "title": "a.md", "name": "a note", "source": "a note",
         "concept_id": "a.md", "relative_path": "a.md", "status": "failed", "error": "empty",
         "error_detail": {"stage": "reading"}, "chunk_count": None, "notices": ["partial_text"], "skipped": None,
         "capture": None,
@@ -119,8 +119,9 @@ def test_search_answer():
         ScoreKind.RANKING,
         "c",
         ItemId("i"),
+        "a.md",
         "a.pdf",
-        "a.pdf",
+        "docs/a.pdf",
         "text",
         3,
         7,
@@ -136,8 +137,8 @@ def test_search_answer():
         "mode": "hybrid", "pending": 1, "stale": 2, "notices": ["index_lost"],
         "hits": [{
             "rank": 1, "score": 0.5, "score_kind": "ranking", "chunk_id": "c", "chunk_index": 0, "item_id": "i",
-            "item_status": "completed", "concept_id": "a.pdf", "title": "a.pdf", "source": "/a.pdf", "page": 4,
-            "locator": None,
+            "item_status": "completed", "concept_id": "a.md", "title": "a.pdf", "name": "docs/a.pdf", "source": "/a.pdf",
+            "page": 4, "locator": None,
             "char_start": 3, "char_end": 7, "token_count": 1, "text": "text",
         }],
     } == shapes.answer_object(SearchAnswer((hit,), "hybrid", 1, 2, [SearchNotice.INDEX_LOST]))  # fmt: skip

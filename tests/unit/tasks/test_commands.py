@@ -18,6 +18,7 @@ from knowledge.errors import (
     InvalidInput,
     InvalidOperation,
     ItemNotFound,
+    KeyReused,
     PathNotAllowed,
 )
 from knowledge.model import wire
@@ -138,6 +139,26 @@ def test_same_key_same_receipt(near, house):
         second = near.add_items(base.id, wanted, strategy=strategy, idempotency_key=strategy.value)
         assert [item.id for item in first.items] == [item.id for item in second.items] != []
     assert len(Strategy) == near.list_items(base.id).total
+
+
+def test_a_malformed_cursor_is_refused(near):
+    """Of both lists that have one; the client reads which field is wrong."""
+    base = near.create_base(BaseInput(name="light"))
+    for listing in (lambda: near.list_items(base.id, cursor="garbage"), lambda: near.find_bases(BaseQuery(cursor="garbage"))):
+        with pytest.raises(InvalidInput) as refusal:
+            listing()
+        assert {"field": "cursor"} == refusal.value.details
+
+
+def test_same_key_for_another_request_is_refused(near):
+    """The client gets the same error, with the key and the items of the first request."""
+    base = near.create_base(BaseInput(name="light"))
+    first = near.add_items(base.id, [NoteInput(content="one")], idempotency_key="k")
+    with pytest.raises(KeyReused) as refusal:
+        near.add_items(base.id, [NoteInput(content="two")], idempotency_key="k")
+
+    assert {"key": "k", "item_ids": [item.id for item in first.items]} == refusal.value.details
+    assert 1 == near.list_items(base.id).total
 
 
 @pytest.mark.parametrize("strategy", Strategy)
