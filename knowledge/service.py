@@ -56,7 +56,7 @@ class KnowledgeService:
             return bases.list_all(tx, include_deleting=include_deleting)
 
     def find_bases(self, query: BaseQuery) -> BasePage:
-        """One page of bases, searched, filtered and sorted. Raises `InvalidInput`: a cursor of another list or order."""
+        """One page of bases, searched, filtered and sorted."""
         with self.rt.db.read() as tx:
             return bases.page(tx, query)
 
@@ -164,11 +164,7 @@ class KnowledgeService:
         limit: int = 20,
         cursor: str | None = None,
     ) -> ItemPage:
-        """Directories first, then newest first; `deleting` rows are hidden. `limit` 1..100.
-
-        Raises:
-            BaseNotFound. InvalidInput: `limit`, or a cursor that no page of this list has given.
-        """
+        """Directories first, then newest first; `deleting` rows are hidden. `limit` 1..100."""
         with self.rt.db.read() as tx:
             return items.page(
                 tx, base_id, group_id=group_id, roots_only=roots_only, type=type, status=status, limit=limit, cursor=cursor

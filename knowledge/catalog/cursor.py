@@ -1,15 +1,9 @@
-"""Keyset cursors: where a page ended, as an opaque word. One that no list has written is refused.
-
-A first page in its place would be taken for the next one: whoever follows pages would see the same items again, for ever.
-"""
+"""Keyset cursors: where a page ended, as an opaque word. One that cannot be read counts as none: the first page."""
 
 import base64
 import binascii
 import json
 from datetime import datetime
-from typing import NoReturn
-
-from knowledge.errors import InvalidInput
 
 
 def write(*parts: str | datetime) -> str:
@@ -18,33 +12,22 @@ def write(*parts: str | datetime) -> str:
 
 
 def read(cursor: str | None, length: int) -> list[str] | None:
-    """The parts of a cursor of ours; None if there is none, or a blank one: the first page.
-
-    Raises:
-        InvalidInput: nothing of ours with so many parts.
-    """
+    """The parts, if the cursor is one of ours with so many of them."""
     if not cursor:
         return None
     try:
-        parts = json.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
+        parts = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
         if not isinstance(parts, list) or len(parts) != length or not all(isinstance(part, str) for part in parts):
-            refuse()
+            return None
         "".join(parts).encode()  # half a surrogate pair is no text that a database could compare
     except (ValueError, TypeError, RecursionError, binascii.Error):
-        refuse()
-    return list(parts)
+        return None
+    return parts
 
 
-def instant(part: str) -> datetime:
-    """Raises `InvalidInput`: it is none, or has no time zone."""
+def instant(part: str) -> datetime | None:
     try:
         moment = datetime.fromisoformat(part)
     except ValueError:
-        refuse()
-    return moment if moment.tzinfo is not None else refuse()
-
-
-def refuse() -> NoReturn:
-    raise InvalidInput(
-        "This cursor does not come from a page of this list; leave it out for the first page.", field="cursor"
-    ) from None
+        return None
+    return moment if moment.tzinfo is not None else None

@@ -236,12 +236,9 @@ def page(
     limit: int,
     cursor: str | None,
 ) -> ItemPage:
-    """Directories first, then newest first, ties by id.
+    """Directories first, then newest first, ties by id; a cursor that cannot be read gives the first page.
 
     What a container left out is counted here, and named by `get` only: a hundred of them would be more than a message holds.
-
-    Raises:
-        BaseNotFound. InvalidInput: `limit`, or a cursor that is not one of this list.
     """
     if not 1 <= limit <= MAX_PAGE:
         raise InvalidInput(f"limit must be 1 to {MAX_PAGE}.", limit=limit)
@@ -310,8 +307,6 @@ def _write_cursor(last: Item) -> str:
 
 def _read_cursor(cursor: str | None) -> tuple[int, datetime, str] | None:
     parts = cursors.read(cursor, 3)
-    if parts is None:
+    if parts is None or parts[0] not in ("0", "1") or (moment := cursors.instant(parts[1])) is None:
         return None
-    if parts[0] not in ("0", "1"):
-        cursors.refuse()
-    return int(parts[0]), cursors.instant(parts[1]), parts[2]
+    return int(parts[0]), moment, parts[2]

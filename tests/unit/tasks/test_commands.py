@@ -141,15 +141,6 @@ def test_same_key_same_receipt(near, house):
     assert len(Strategy) == near.list_items(base.id).total
 
 
-def test_a_malformed_cursor_is_refused(near):
-    """Of both lists that have one; the client reads which field is wrong."""
-    base = near.create_base(BaseInput(name="light"))
-    for listing in (lambda: near.list_items(base.id, cursor="garbage"), lambda: near.find_bases(BaseQuery(cursor="garbage"))):
-        with pytest.raises(InvalidInput) as refusal:
-            listing()
-        assert {"field": "cursor"} == refusal.value.details
-
-
 def test_same_key_for_another_request_is_refused(near):
     """The client gets the same error, with the key and the items of the first request."""
     base = near.create_base(BaseInput(name="light"))
