@@ -39,6 +39,7 @@ from knowledge.ingestion.purge import purge_remains
 from knowledge.model.documents import Vector
 from knowledge.model.ids import ItemId, new_item_id
 from knowledge.model.inputs import MAX_NOTE_CHARACTERS, BaseInput, NonBlank
+from knowledge.model.item_data import DataKey
 from knowledge.model.jobs import JobSpec
 from knowledge.model.names import folded
 from knowledge.model.status import CONTAINERS, ItemStatus, ItemType
@@ -85,7 +86,7 @@ class BundleItem(BaseModel):
 
     @model_validator(mode="after")
     def _is_whole(self) -> "BundleItem":
-        content = self.data.get("content")
+        content = self.data.get(DataKey.CONTENT)
         if self.type == "note" and not (isinstance(content, str) and len(content) <= MAX_NOTE_CHARACTERS):
             raise ValueError("a note needs its content in `data`")
         if self.relative_path is None and self.type != "url":

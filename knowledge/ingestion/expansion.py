@@ -4,13 +4,14 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import IO, Final
+from typing import IO
 
 from knowledge.catalog import tree
 from knowledge.errors import InvalidOperation, PathNotFound, PathUnreadable
 from knowledge.files.reach import Reach
 from knowledge.ingestion import origin, readable
 from knowledge.model.documents import Checkpoint
+from knowledge.model.item_data import DataKey
 from knowledge.model.status import ItemType
 from knowledge.model.views import Item
 from knowledge.pipeline.sources import archive
@@ -20,9 +21,6 @@ from knowledge.pipeline.sources.directory import Accepts, DirectoryChildren, sho
 from knowledge.pipeline.sources.ignore import Selection
 from knowledge.pipeline.sources.sitemap import SitemapChildren
 from knowledge.runtime import Runtime
-
-INCLUDE: Final = "include"  #: of a directory's `data`: patterns of files to take
-EXCLUDE: Final = "exclude"  #: and of those to leave out
 
 
 def children_of(rt: Runtime, root: Item, checkpoint: Checkpoint, reach: Reach) -> Children:
@@ -98,10 +96,10 @@ def _selection(rt: Runtime, root: Item) -> tuple[Selection, str]:
         top = tree.top(tx, root)
     inside = root.source.removeprefix(top.source).strip("/")
     above = f"{inside}/" if inside else ""
-    return Selection(patterns(top, INCLUDE), patterns(top, EXCLUDE), above), above
+    return Selection(patterns(top, DataKey.INCLUDE), patterns(top, DataKey.EXCLUDE), above), above
 
 
-def patterns(item: Item, which: str) -> list[str]:
+def patterns(item: Item, which: DataKey) -> list[str]:
     """The patterns that a directory was added with."""
     kept = item.data.get(which)
     return [one for one in kept if isinstance(one, str)] if isinstance(kept, list) else []

@@ -10,8 +10,8 @@ from knowledge.db.columns import utc_now
 from knowledge.errors import InvalidInput, PathNotFound, PathUnreadable, SourceFault
 from knowledge.files.reach import ANYWHERE, Reach
 from knowledge.ingestion import origin, readable
-from knowledge.ingestion.expansion import EXCLUDE, INCLUDE
 from knowledge.model.inputs import DirectoryInput, FileInput, ItemInput, NoteInput, SitemapInput, UrlInput
+from knowledge.model.item_data import DataKey
 from knowledge.model.names import folded, numbered, safe_name
 from knowledge.model.status import CONTAINERS, ItemStatus, ItemType
 from knowledge.model.urls import host_of, normal_url
@@ -51,7 +51,8 @@ class Incoming:
             case DirectoryInput():
                 path = one.path.absolute()
                 data = origin.data_of(path, confined=reach.is_confined)
-                data |= {key: list(kept) for key, kept in ((INCLUDE, one.include), (EXCLUDE, one.exclude)) if kept}
+                patterns = {DataKey.INCLUDE: one.include, DataKey.EXCLUDE: one.exclude}
+                data |= {key: list(kept) for key, kept in patterns.items() if kept}
                 return cls(ItemType.DIRECTORY, shown(str(path)), directory_name(str(path)), data=data)
             case NoteInput():
                 return cls.note(one.source, one.content)
@@ -65,7 +66,7 @@ class Incoming:
     def note(cls, source: str, content: str) -> "Incoming":
         snapshot = note.snapshot(source, content, utc_now())
         name = numbered(f"{note.stem(source)}.md", 0)  # cut again: 80 characters can be more than a name may have bytes
-        return cls(ItemType.NOTE, source, name, text=snapshot, data={"content": content})
+        return cls(ItemType.NOTE, source, name, text=snapshot, data={DataKey.CONTENT: content})
 
     @classmethod
     def page(cls, url: str) -> "Incoming":
@@ -111,8 +112,8 @@ def check(rt: Runtime, base: Base, one: ItemInput) -> None:
         normal_url(one.url)
         return
     if isinstance(one, DirectoryInput):
-        require_patterns(INCLUDE, one.include)
-        require_patterns(EXCLUDE, one.exclude)
+        require_patterns("include", one.include)
+        require_patterns("exclude", one.exclude)
     path = one.path.absolute()
     label = shown(str(path))
     try:

@@ -29,12 +29,12 @@ from knowledge.errors import (
 )
 from knowledge.model.budget import Budget, Meter
 from knowledge.model.documents import Checkpoint
+from knowledge.model.item_data import DataKey
 from knowledge.model.names import safe_name
 from knowledge.model.status import ItemType
 from knowledge.pipeline.readers.archive import ARCHIVES, Member, MemberFault, members
 from knowledge.pipeline.readers.media_type import detect
 from knowledge.pipeline.sources.children import (
-    OCCURRENCE_KEY,
     Broken,
     Child,
     Entry,
@@ -50,9 +50,6 @@ from knowledge.pipeline.sources.tooling import is_tool_file, is_tool_folder
 
 SUFFIXES: Final = frozenset({".zip", ".tar", ".tgz", ".gz", ".tbz2", ".bz2", ".txz", ".xz"})
 """What a file must be called to be opened as an archive where nobody named it; its bytes decide then."""
-
-ARCHIVE_KEY: Final = "archive"  #: of `data`: the file that the outermost archive is, percent-encoded
-MEMBER_KEY: Final = "member"  #: of `data`: where in it this lies, the names of archives inside it included
 
 MAX_INFLATED_BYTES: Final = 8 << 30  #: of all that is packed in one archive
 MAX_RATIO: Final = 200  #: inflated bytes for each byte of the archive; text reaches twenty, a bomb a thousand
@@ -81,7 +78,7 @@ def is_archive(path: Path, name: str) -> bool:
 
 def member_of(data: Mapping[str, object]) -> tuple[Path, str] | None:
     """The archive on disk that a row's bytes come from, and where they lie in it; None for what comes from no archive."""
-    archive, member = data.get(ARCHIVE_KEY), data.get(MEMBER_KEY)
+    archive, member = data.get(DataKey.ARCHIVE), data.get(DataKey.MEMBER)
     if not isinstance(archive, str) or not isinstance(member, str):
         return None
     return Path(os.fsdecode(unquote_to_bytes(archive))), member
@@ -310,7 +307,7 @@ class _Walk:
         self._has_any = True
         self._times[relative] += 1
         times = self._times[relative]
-        data = self._data(place) | ({OCCURRENCE_KEY: times} if times > 1 else {})
+        data = self._data(place) | ({DataKey.OCCURRENCE: times} if times > 1 else {})
         source = f"{self._asked.source}/{relative.removeprefix(self._asked.prefix)}"
         return Child(ItemType.FILE, relative, source, content, size=size, stamp=self._stamp, data=data)
 
@@ -325,7 +322,7 @@ class _Walk:
                 yield Folder(folder, data=self._data("/".join(places[:-level])))
 
     def _data(self, place: str) -> dict[str, object]:
-        return {ARCHIVE_KEY: self._archive, MEMBER_KEY: place}
+        return {DataKey.ARCHIVE: self._archive, DataKey.MEMBER: place}
 
 
 def _unpack(stream: BinaryIO, file: IO[bytes]) -> None:

@@ -35,10 +35,8 @@ from typing import IO, Final, Protocol
 
 from knowledge.errors import KnowledgeError
 from knowledge.model.documents import Checkpoint
+from knowledge.model.item_data import DataKey
 from knowledge.model.status import ItemType
-
-PATH_BYTES_KEY: Final = "path_bytes"  #: of `data`: the path to the byte, where `source` does not say it
-OCCURRENCE_KEY: Final = "occurrence"  #: of `data`: 2, 3 … for members of an archive that share one name
 
 Opener = Callable[[], AbstractContextManager[IO[bytes]]]
 
@@ -165,6 +163,6 @@ class Children(Protocol):
 
 def key_of(source: str, data: Mapping[str, object]) -> str:
     """What tells a child from all others of its container; a NUL is in no path and in no address."""
-    place = data.get(PATH_BYTES_KEY)
-    occurrence = data.get(OCCURRENCE_KEY, 1)
+    place = data.get(DataKey.PATH_BYTES)
+    occurrence = data.get(DataKey.OCCURRENCE, 1)
     return f"{source}\0{occurrence}" if place is None else f"{place}\0{occurrence}\0"

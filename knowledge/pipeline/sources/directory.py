@@ -19,9 +19,10 @@ from urllib.parse import quote_from_bytes
 
 from knowledge.errors import PathNotAllowed, PathNotFound, PathUnreadable
 from knowledge.model.documents import Checkpoint
+from knowledge.model.item_data import DataKey
 from knowledge.model.names import safe_name
 from knowledge.model.status import ItemType
-from knowledge.pipeline.sources.children import PATH_BYTES_KEY, Child, Entry, Folder, Left, Skipped, SkipReason
+from knowledge.pipeline.sources.children import Child, Entry, Folder, Left, Skipped, SkipReason
 from knowledge.pipeline.sources.ignore import FILES, Opens, Rules, Selection, rules_of
 from knowledge.pipeline.sources.tooling import is_marked, is_tool_file, is_tool_folder
 
@@ -47,7 +48,7 @@ def shown(name: str) -> str:
 
 def place_of(path: str) -> dict[str, object]:
     """What must be remembered of a path that `shown` does not say: nothing, for most."""
-    return {} if shown(path) == path else {PATH_BYTES_KEY: quote_from_bytes(os.fsencode(path))}
+    return {} if shown(path) == path else {DataKey.PATH_BYTES: quote_from_bytes(os.fsencode(path))}
 
 
 def stamp_of(state: os.stat_result) -> str:
