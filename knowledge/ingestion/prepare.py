@@ -38,9 +38,10 @@ from knowledge.ingestion.run import Run
 from knowledge.model.ids import ItemId, new_item_id
 from knowledge.model.item_data import DataKey
 from knowledge.model.jobs import JobSpec
+from knowledge.model.skip_reason import SkipReason
 from knowledge.model.status import ACTIVE, ItemStatus
 from knowledge.model.views import Item
-from knowledge.pipeline.sources.children import Broken, Child, Entry, Folder, Left, Partial, Skipped, SkipReason
+from knowledge.pipeline.sources.children import Broken, Child, Entry, Folder, Left, Partial, Skipped
 from knowledge.runtime import Runtime
 
 BATCH: Final = 64  #: files a commit; few enough that others get the lock in between

@@ -31,19 +31,11 @@ from knowledge.model.budget import Budget, Meter
 from knowledge.model.documents import Checkpoint
 from knowledge.model.item_data import DataKey
 from knowledge.model.names import safe_name
+from knowledge.model.skip_reason import SkipReason
 from knowledge.model.status import ItemType
 from knowledge.pipeline.readers.archive import ARCHIVES, Member, MemberFault, members
 from knowledge.pipeline.readers.media_type import detect
-from knowledge.pipeline.sources.children import (
-    Broken,
-    Child,
-    Entry,
-    Folder,
-    Left,
-    Opener,
-    Skipped,
-    SkipReason,
-)
+from knowledge.pipeline.sources.children import Broken, Child, Entry, Folder, Left, Opener, Skipped
 from knowledge.pipeline.sources.directory import Accepts, shown, stamp_of
 from knowledge.pipeline.sources.ignore import Selection
 from knowledge.pipeline.sources.tooling import is_tool_file, is_tool_folder

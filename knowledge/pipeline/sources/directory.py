@@ -21,8 +21,9 @@ from knowledge.errors import PathNotAllowed, PathNotFound, PathUnreadable
 from knowledge.model.documents import Checkpoint
 from knowledge.model.item_data import DataKey
 from knowledge.model.names import safe_name
+from knowledge.model.skip_reason import SkipReason
 from knowledge.model.status import ItemType
-from knowledge.pipeline.sources.children import Child, Entry, Folder, Left, Skipped, SkipReason
+from knowledge.pipeline.sources.children import Child, Entry, Folder, Left, Skipped
 from knowledge.pipeline.sources.ignore import FILES, Opens, Rules, Selection, rules_of
 from knowledge.pipeline.sources.tooling import is_marked, is_tool_file, is_tool_folder
 

@@ -15,10 +15,10 @@ from knowledge.errors import (
     UnsupportedSource,
 )
 from knowledge.model.documents import Document
+from knowledge.model.skip_reason import SkipReason
 from knowledge.model.status import Notice
 from knowledge.pipeline.readers import registry as registry_module
 from knowledge.pipeline.readers.registry import ReaderRegistry
-from knowledge.pipeline.sources.children import SkipReason
 
 
 class FakeReader:

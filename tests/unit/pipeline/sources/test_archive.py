@@ -6,10 +6,11 @@ import time
 import pytest
 
 from knowledge.errors import CancelRequested, CorruptSource, EncryptedSource, PathNotFound, PathUnreadable, ReaderBudgetExceeded
+from knowledge.model.skip_reason import SkipReason
 from knowledge.model.status import ItemType
 from knowledge.pipeline.sources import archive
 from knowledge.pipeline.sources.archive import ArchiveChildren, is_archive, member_of
-from knowledge.pipeline.sources.children import Broken, Child, Folder, Skipped, SkipReason
+from knowledge.pipeline.sources.children import Broken, Child, Folder, Skipped
 from knowledge.pipeline.sources.ignore import Selection
 from tests.archives import bomb, locked, nested, renamed, tarred, with_specials, written, zip_with_link, zipped
 
