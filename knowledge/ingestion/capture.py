@@ -30,7 +30,7 @@ from knowledge.model.jobs import Job
 from knowledge.model.names import folded, numbered
 from knowledge.model.status import ItemType, Notice
 from knowledge.model.views import Item
-from knowledge.pipeline.sources.snapshot import Frontmatter, serialise
+from knowledge.pipeline.snapshot import Frontmatter, serialise
 from knowledge.pipeline.sources.url import PAGE, Captured, shown_title
 from knowledge.runtime import Runtime
 
