@@ -10,6 +10,7 @@ from knowledge.model.quality import Facts
 from knowledge.model.status import Notice
 from knowledge.pipeline.readers.archive import ARCHIVES, Member, members
 from knowledge.pipeline.readers.inside import ends_outer, placed, read_inside, told
+from knowledge.pipeline.readers.media_type import ARCHIVE_SUFFIXES
 from knowledge.pipeline.readers.port import Finding
 
 #: What systems add for themselves.
@@ -20,7 +21,7 @@ class ArchiveReader:
     """One document or more for each file inside; one that cannot be read is named, and does not cost the others."""
 
     name: ClassVar[str] = "archive"
-    suffixes: ClassVar[frozenset[str]] = frozenset({".zip", ".tar", ".tgz", ".gz", ".bz2", ".tbz2", ".xz", ".txz"})
+    suffixes: ClassVar[frozenset[str]] = ARCHIVE_SUFFIXES
 
     def score(self, source: SourceFile) -> int | None:
         return 10 if source.media_type in ARCHIVES else None

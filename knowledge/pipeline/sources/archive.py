@@ -34,14 +34,11 @@ from knowledge.model.names import safe_name
 from knowledge.model.skip_reason import SkipReason
 from knowledge.model.status import ItemType
 from knowledge.pipeline.readers.archive import ARCHIVES, Member, MemberFault, members
-from knowledge.pipeline.readers.media_type import detect
+from knowledge.pipeline.readers.media_type import ARCHIVE_SUFFIXES, detect
 from knowledge.pipeline.sources.children import Broken, Child, Entry, Folder, Left, Opener, Skipped
 from knowledge.pipeline.sources.directory import Accepts, shown, stamp_of
 from knowledge.pipeline.sources.ignore import Selection
 from knowledge.pipeline.sources.tooling import is_tool_file, is_tool_folder
-
-SUFFIXES: Final = frozenset({".zip", ".tar", ".tgz", ".gz", ".tbz2", ".bz2", ".txz", ".xz"})
-"""What a file must be called to be opened as an archive where nobody named it; its bytes decide then."""
 
 MAX_INFLATED_BYTES: Final = 8 << 30  #: of all that is packed in one archive
 MAX_RATIO: Final = 200  #: inflated bytes for each byte of the archive; text reaches twenty, a bomb a thousand
@@ -130,7 +127,7 @@ def inside(
     child: Child, accepts: Accepts, selection: Selection, checkpoint: Checkpoint, opened: Opened = nullcontext
 ) -> Iterator[Entry] | None:
     """The entries of an archive that lies in a folder, in its place; None if the file is none."""
-    if not isinstance(child.content, Path) or Path(child.relative).suffix.lower() not in SUFFIXES:
+    if not isinstance(child.content, Path) or Path(child.relative).suffix.lower() not in ARCHIVE_SUFFIXES:
         return None
     if not is_archive(child.content, child.relative):
         return None
@@ -205,7 +202,7 @@ class _Walk:
             self._has_locked |= reason is SkipReason.ENCRYPTED
             yield Skipped(relative, reason)
             return
-        if Path(member.name).suffix.lower() in SUFFIXES:
+        if Path(member.name).suffix.lower() in ARCHIVE_SUFFIXES:
             yield from self._deeper(member, place)
             return
         try:
