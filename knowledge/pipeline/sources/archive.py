@@ -38,7 +38,7 @@ from knowledge.pipeline.readers.media_type import ARCHIVE_SUFFIXES, detect
 from knowledge.pipeline.sources.children import Broken, Child, Entry, Folder, Left, Opener, Skipped
 from knowledge.pipeline.sources.directory import Accepts, shown, stamp_of
 from knowledge.pipeline.sources.ignore import Selection
-from knowledge.pipeline.sources.tooling import is_tool_file, is_tool_folder
+from knowledge.pipeline.tooling import is_tool_file, is_tool_folder
 
 MAX_INFLATED_BYTES: Final = 8 << 30  #: of all that is packed in one archive
 MAX_RATIO: Final = 200  #: inflated bytes for each byte of the archive; text reaches twenty, a bomb a thousand
@@ -219,10 +219,12 @@ class _Walk:
 
     def _reason(self, member: Member, relative: str) -> SkipReason | None:
         *folders, name = relative.split("/")
-        if any(is_tool_folder(folder) for folder in folders) or is_tool_file(name):
+        if any(is_tool_folder(folder) for folder in folders):
             return SkipReason.TOOLING
         if any(part.startswith(".") for part in (*folders, name)):
             return SkipReason.HIDDEN
+        if is_tool_file(name):
+            return SkipReason.TOOLING
         above = ""
         for folder in folders:
             above = f"{above}/{folder}" if above else folder

@@ -25,7 +25,7 @@ from knowledge.model.skip_reason import SkipReason
 from knowledge.model.status import ItemType
 from knowledge.pipeline.sources.children import Child, Entry, Folder, Left, Skipped
 from knowledge.pipeline.sources.ignore import FILES, Opens, Rules, Selection, rules_of
-from knowledge.pipeline.sources.tooling import is_marked, is_tool_file, is_tool_folder
+from knowledge.pipeline.tooling import is_marked, is_tool_file, is_tool_folder
 
 _SURROGATES: Final = re.compile(r"[\ud800-\udfff]")
 
