@@ -99,12 +99,13 @@ _BINARY: Final = (
 _BINARY_SUFFIXES: Final = frozenset(_BINARY.split()) | _ARCHIVES
 _LEFT_OUT: Final = (
     ".exe .dll .so .dylib .o .a .obj .class .jar .pyc .wasm .bin .dat .iso .img .dmg "  # programs and images of disks
-    ".ttf .otf .woff .woff2 .ico .icns .psd .svg .eps .ps .rtf "  # fonts and drawings
-    ".sqlite .sqlite3 .db .parquet .npy .pkl .onnx .safetensors .xz .bz2 .zst .tar .tgz "  # data
+    ".ttf .otf .woff .woff2 .ico .icns .psd .eps .ps "  # fonts and drawings
+    ".sqlite .sqlite3 .db .parquet .npy .pkl .onnx .safetensors .zst "  # data
     ".lock .map .pem .key .crt .cer .p12 .gpg"  # made by tools, or secrets
 )
-#: Not taken from a directory whatever they hold, and not opened.
-UNWANTED_SUFFIXES: Final = _BINARY_SUFFIXES | frozenset(_LEFT_OUT.split())
+LEFT_OUT_SUFFIXES: Final = frozenset(_LEFT_OUT.split())  #: no reader of ours claims one of these
+#: Not taken from a directory, whatever they hold, where no reader claims them; not opened either.
+UNWANTED_SUFFIXES: Final = _BINARY_SUFFIXES | LEFT_OUT_SUFFIXES
 _KEY: Final = b"-----BEGIN "  #: keys and certificates, which need no suffix
 
 _MAIN_PARTS: Final = (
