@@ -86,7 +86,7 @@ def runtime(settings: Settings, app: Celery, *, pooled: bool = True) -> Runtime:
 def web(settings: Settings) -> Web:
     """How pages are fetched."""
     allow = AllowList.of(settings.http_allow)
-    limits = Limits(total_seconds=settings.http_seconds, max_bytes=settings.http_max_mb * MIB)
+    limits = Limits(total_seconds=settings.http_seconds, max_bytes=settings.http_max_mib * MIB)
     proxy = settings.http_proxy.get_secret_value() if settings.http_proxy else None
     client = WebClient(user_agent=settings.http_user_agent, limits=limits, allow=allow, proxy=proxy)
     return Web(
@@ -94,7 +94,7 @@ def web(settings: Settings) -> Web:
         Robots(client),
         service=reader_service(settings, client),
         obey_robots=settings.url_robots,
-        page_bytes=settings.url_page_max_mb * 1_000_000,
+        page_bytes=settings.url_page_max_mib * MIB,
         host_at_once=settings.url_host_concurrency,
         host_per_minute=settings.url_host_per_minute,
         service_at_once=settings.url_reader_concurrency,
@@ -131,12 +131,12 @@ def docling_options(settings: Settings) -> dict[str, Any]:
 def reader_budget(settings: Settings) -> Budget:
     """What reading one file may take."""
     return Budget(
-        inflated_bytes=settings.reader_inflated_mb * MIB,
+        inflated_bytes=settings.reader_inflated_mib * MIB,
         entries=settings.reader_entries,
         pages=settings.reader_pages,
         pixels=settings.reader_megapixels * 1_000_000,
         seconds=settings.reader_seconds,
-        memory_bytes=settings.reader_memory_mb * MIB,
+        memory_bytes=settings.reader_memory_mib * MIB,
     )
 
 
