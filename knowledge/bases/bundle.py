@@ -36,6 +36,7 @@ from knowledge.ingestion import origin
 from knowledge.ingestion.incoming import BY_ADDRESS
 from knowledge.ingestion.placing import placing
 from knowledge.ingestion.purge import purge_remains
+from knowledge.model.budget import most_inflated_bytes
 from knowledge.model.documents import Vector
 from knowledge.model.ids import ItemId, new_item_id
 from knowledge.model.inputs import MAX_NOTE_CHARACTERS, BaseInput, NonBlank
@@ -55,8 +56,6 @@ MISSING_VECTORS: Final = "missing_vector_store"
 
 MAX_MANIFEST_BYTES: Final = 256 << 20
 MAX_VECTOR_BYTES: Final = 4 << 30
-MAX_RATIO: Final = 200  #: what an archive may unpack to, for each of its bytes; text reaches twenty, a bomb a thousand
-SLACK_BYTES: Final = 16 << 20  #: more than that, so that a small archive of blanks is no bomb yet
 _DAMAGE: Final = (  # whatever `zipfile` meets in an archive that is damaged, encrypted, or packed in a way it does not know
     zipfile.BadZipFile,
     zlib.error,
@@ -268,7 +267,7 @@ def _opened(rt: Runtime, path: Path) -> Iterator[zipfile.ZipFile]:
 
 def _is_bomb(archive: zipfile.ZipFile, packed_bytes: int) -> bool:
     """What each entry says of its size is a promise: `zipfile` gives no byte more. Entries that share bytes count each."""
-    return sum(entry.file_size for entry in archive.infolist()) > MAX_RATIO * packed_bytes + SLACK_BYTES
+    return sum(entry.file_size for entry in archive.infolist()) > most_inflated_bytes(packed_bytes)
 
 
 def _manifest(archive: zipfile.ZipFile) -> Bundle:

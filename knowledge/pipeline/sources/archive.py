@@ -27,7 +27,7 @@ from knowledge.errors import (
     SourceFault,
     StorageFull,
 )
-from knowledge.model.budget import Budget, Meter
+from knowledge.model.budget import Budget, Meter, most_inflated_bytes
 from knowledge.model.documents import Checkpoint
 from knowledge.model.item_data import DataKey
 from knowledge.model.names import safe_name
@@ -41,8 +41,6 @@ from knowledge.pipeline.sources.ignore import Selection
 from knowledge.pipeline.tooling import is_tool_file, is_tool_folder
 
 MAX_INFLATED_BYTES: Final = 8 << 30  #: of all that is packed in one archive
-MAX_RATIO: Final = 200  #: inflated bytes for each byte of the archive; text reaches twenty, a bomb a thousand
-SLACK_BYTES: Final = 64 << 20  #: more than that, so that a small archive of blanks is no bomb yet
 MAX_ENTRIES: Final = 200_000
 MAX_DEPTH: Final = 4  #: the archive itself, and three levels inside it
 
@@ -162,7 +160,7 @@ def _unreadable(path: Path, error: OSError) -> PathNotFound | PathUnreadable:
 
 def _budget(packed_bytes: int) -> Budget:
     """Time is no limit here: the job that expands has its own ways to stop."""
-    inflated = min(MAX_INFLATED_BYTES, MAX_RATIO * packed_bytes + SLACK_BYTES)
+    inflated = min(MAX_INFLATED_BYTES, most_inflated_bytes(packed_bytes))
     return Budget(inflated_bytes=inflated, entries=MAX_ENTRIES, depth=MAX_DEPTH, seconds=float("inf"))
 
 
