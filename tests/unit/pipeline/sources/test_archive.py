@@ -9,6 +9,7 @@ from knowledge.errors import CancelRequested, CorruptSource, EncryptedSource, Pa
 from knowledge.model import budget
 from knowledge.model.skip_reason import SkipReason
 from knowledge.model.status import ItemType
+from knowledge.pipeline.sources import archive
 from knowledge.pipeline.sources.archive import ArchiveChildren, is_archive, member_of
 from knowledge.pipeline.sources.children import Broken, Child, Folder, Skipped
 from knowledge.pipeline.sources.ignore import Selection
