@@ -45,9 +45,8 @@ def add_items(
     rt.require_embedder(base)
     for one in inputs:
         check(rt, base, one)
-    return admit(
-        rt, base_id, [Incoming.of(one, rt.reach) for one in inputs], strategy=strategy, idempotency_key=idempotency_key
-    )
+    incoming = [Incoming.of(rt, one) for one in inputs]
+    return admit(rt, base_id, incoming, strategy=strategy, idempotency_key=idempotency_key)
 
 
 def admit(

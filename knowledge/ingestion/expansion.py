@@ -16,7 +16,7 @@ from knowledge.model.status import ItemType
 from knowledge.model.views import Item
 from knowledge.pipeline.sources import archive
 from knowledge.pipeline.sources.archive import ArchiveChildren
-from knowledge.pipeline.sources.children import Child, Children, Entry, key_of
+from knowledge.pipeline.sources.children import Child, Children, Entry, Pinned, key_of
 from knowledge.pipeline.sources.directory import Accepts, DirectoryChildren, shown
 from knowledge.pipeline.sources.ignore import Selection
 from knowledge.pipeline.sources.sitemap import SitemapChildren
@@ -40,12 +40,13 @@ def children_of(rt: Runtime, root: Item, checkpoint: Checkpoint, reach: Reach) -
         return _archive(rt, accepts, path, root.source, member, selection, reach)
     match root.type:
         case ItemType.DIRECTORY:
+            pinned = _pinned(rt, reach)
 
             def inside(child: Child) -> Iterator[Entry] | None:
-                return archive.inside(child, accepts, selection, checkpoint, _opened(rt, reach))
+                return archive.inside(child, accepts, selection, checkpoint, pinned)
 
             folder, names = origin.path_of(root), reach.names if reach.is_confined else None
-            return DirectoryChildren(folder, accepts, rt.files.holds, selection, inside, above, names, reach.open)
+            return DirectoryChildren(folder, accepts, rt.files.holds, selection, inside, above, names, reach.open, pinned)
         case ItemType.ARCHIVE:
             return _archive(rt, accepts, origin.path_of(root), root.source, "", selection, reach)
         case ItemType.SITEMAP:
@@ -83,10 +84,10 @@ def _archive(
 ) -> Children:
     if rt.files.holds(path):  # it became a link into the data directory
         raise PathUnreadable(path=shown(str(path)), reason="it belongs to Knowledge itself")
-    return ArchiveChildren(path, source, accepts, place, "", selection, _opened(rt, reach))
+    return ArchiveChildren(path, source, accepts, place, "", selection, _pinned(rt, reach))
 
 
-def _opened(rt: Runtime, reach: Reach) -> archive.Opened:
+def _pinned(rt: Runtime, reach: Reach) -> Pinned:
     return partial(reach.pinned, is_own=rt.files.holds)
 
 

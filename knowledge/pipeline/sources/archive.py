@@ -12,7 +12,7 @@ import stat
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, BinaryIO, Final
@@ -35,7 +35,7 @@ from knowledge.model.skip_reason import SkipReason
 from knowledge.model.status import ItemType
 from knowledge.pipeline.readers.archive import ARCHIVES, Member, MemberFault, members
 from knowledge.pipeline.readers.media_type import ARCHIVE_SUFFIXES, detect
-from knowledge.pipeline.sources.children import Broken, Child, Entry, Folder, Left, Opener, Skipped
+from knowledge.pipeline.sources.children import Broken, Child, Entry, Folder, Left, Opener, Pinned, Skipped
 from knowledge.pipeline.sources.directory import Accepts, shown, stamp_of
 from knowledge.pipeline.sources.ignore import Selection
 from knowledge.pipeline.tooling import is_tool_file, is_tool_folder
@@ -50,9 +50,6 @@ _FAULTS: Final = {
     MemberFault.LINK: SkipReason.SYMLINK,
     MemberFault.SPECIAL: SkipReason.SPECIAL,
 }
-
-
-Opened = Callable[[Path], AbstractContextManager[Path]]
 
 
 def is_archive(path: Path, name: str) -> bool:
@@ -79,8 +76,7 @@ class ArchiveChildren:
         source: the archive, or the place in it, as its item shows it.
         accepts: see `directory.DirectoryChildren`; it is given a file with the first bytes of the member.
         place: below what the children lie; empty for the archive itself.
-        opened: gives the path to read the bytes of `path` from; for a caller who may not have every file read, one that leads
-            to the file that was judged, whatever lies at `path` by now.
+        pinned: gives the path to read the bytes of `path` from.
         prefix: stands before the `relative` of each entry, with a closing slash; for an archive that lies in a folder.
     """
 
@@ -90,7 +86,7 @@ class ArchiveChildren:
     place: str = ""
     prefix: str = ""
     selection: Selection = field(default_factory=Selection)
-    opened: Opened = nullcontext
+    pinned: Pinned = nullcontext
 
     def scan(self, checkpoint: Checkpoint) -> Generator[Entry, None, None]:
         """Every file, in the order of the archive, read in one pass.
@@ -115,22 +111,27 @@ class ArchiveChildren:
     def _readable(self) -> Iterator[Path]:
         with ExitStack() as stack:
             try:
-                place = stack.enter_context(self.opened(self.path))
+                place = stack.enter_context(self.pinned(self.path))
             except OSError as error:
                 raise _unreadable(self.path, error) from error
             yield place
 
 
 def inside(
-    child: Child, accepts: Accepts, selection: Selection, checkpoint: Checkpoint, opened: Opened = nullcontext
+    child: Child, accepts: Accepts, selection: Selection, checkpoint: Checkpoint, pinned: Pinned = nullcontext
 ) -> Iterator[Entry] | None:
-    """The entries of an archive that lies in a folder, in its place; None if the file is none."""
+    """The entries of an archive that lies in a folder, in its place; None if the file is none.
+
+    Raises:
+        PathNotAllowed, OSError: as `pinned`.
+    """
     if not isinstance(child.content, Path) or Path(child.relative).suffix.lower() not in ARCHIVE_SUFFIXES:
         return None
-    if not is_archive(child.content, child.relative):
-        return None
+    with pinned(child.content) as place:
+        if not is_archive(place, child.relative):
+            return None
     return _nested(
-        child, ArchiveChildren(child.content, child.source, accepts, "", f"{child.relative}/", selection, opened), checkpoint
+        child, ArchiveChildren(child.content, child.source, accepts, "", f"{child.relative}/", selection, pinned), checkpoint
     )
 
 

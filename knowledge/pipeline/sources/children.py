@@ -39,6 +39,9 @@ from knowledge.model.skip_reason import SkipReason
 from knowledge.model.status import ItemType
 
 Opener = Callable[[], AbstractContextManager[IO[bytes]]]
+Pinned = Callable[[Path], AbstractContextManager[Path]]
+"""(path) -> the path to look at and read from. For a caller who may not have every file read it leads to the file that was
+judged, whatever lies at `path` by now."""
 
 
 @dataclass(frozen=True, slots=True)

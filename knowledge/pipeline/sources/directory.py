@@ -12,6 +12,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -23,7 +24,7 @@ from knowledge.model.item_data import DataKey
 from knowledge.model.names import safe_name
 from knowledge.model.skip_reason import SkipReason
 from knowledge.model.status import ItemType
-from knowledge.pipeline.sources.children import Child, Entry, Folder, Left, Skipped
+from knowledge.pipeline.sources.children import Child, Entry, Folder, Left, Pinned, Skipped
 from knowledge.pipeline.sources.ignore import FILES, Opens, Rules, Selection, rules_of
 from knowledge.pipeline.tooling import is_marked, is_tool_file, is_tool_folder
 
@@ -68,6 +69,7 @@ class DirectoryChildren:
         is_own: asked for each folder below `root` and each file before `accepts`; what is own is neither listed nor opened.
         names: lists a folder for a caller whose reach ends somewhere; a folder outside it counts as the link that led there.
         opens: opens an ignore file for such a caller; those of folders above its reach do not count.
+        pinned: gives the path by which `accepts` looks at a file.
         inside: asked for each file before `accepts`; the entries of an archive come instead of it.
     """
 
@@ -79,6 +81,7 @@ class DirectoryChildren:
     above: str = ""
     names: Names | None = None
     opens: Opens | None = None
+    pinned: Pinned = nullcontext
 
     def scan(self, checkpoint: Checkpoint) -> Generator[Entry, None, None]:
         """Every entry below the folder, lazily.
@@ -128,7 +131,7 @@ class DirectoryChildren:
             return self._child(path, relative, state)
         except FileNotFoundError:
             return None
-        except PathNotAllowed:  # a moment ago it was a folder
+        except PathNotAllowed:  # a moment ago it was a folder or a file
             return Skipped(relative, SkipReason.SYMLINK)
         except OSError:
             return Skipped(relative, SkipReason.UNREADABLE, is_directory=is_directory)
@@ -175,7 +178,8 @@ class DirectoryChildren:
         )
         if (inside := self.inside(child)) is not None:
             return inside
-        reason = self.accepts(safe_name(relative.rpartition("/")[2]), place)
+        with self.pinned(place) as judged:
+            reason = self.accepts(safe_name(relative.rpartition("/")[2]), judged)
         return child if reason is None else Skipped(relative, reason)
 
 
