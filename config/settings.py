@@ -99,10 +99,10 @@ class Settings(BaseSettings):
     )
 
     reader_seconds: Seconds = Field(120, description="How long reading one file may take.")
-    reader_memory_mb: Annotated[int, Field(ge=256)] = Field(
+    reader_memory_mib: Annotated[int, Field(ge=256)] = Field(
         1024, description="How much memory the process that reads a file may take, in MiB, with all that it starts."
     )
-    reader_inflated_mb: Count = Field(256, description="What the archives in one file may unpack to, all together, in MiB.")
+    reader_inflated_mib: Count = Field(256, description="What the archives in one file may unpack to, all together, in MiB.")
     reader_entries: Count = Field(20_000, description="How many parts the archives in one file may have, all together.")
     reader_pages: Count = Field(20_000, description="How many pages, slides or sheets one file may have.")
     reader_megapixels: Count = Field(
@@ -133,8 +133,8 @@ class Settings(BaseSettings):
         "Mozilla/5.0 (compatible; Knowledge)", description="What we call ourselves when we fetch pages."
     )
     http_seconds: Seconds = Field(60, description="How long fetching one page may take, redirects included.")
-    http_max_mb: Count = Field(50, description="Size of the largest file that is fetched from an address, in MiB.")
-    url_page_max_mb: Count = Field(5, description="Size of the largest HTML page that is taken, in MB.")
+    http_max_mib: Count = Field(50, description="Size of the largest file that is fetched from an address, in MiB.")
+    url_page_max_mib: Count = Field(5, description="Size of the largest HTML page that is taken, in MiB.")
     url_host_concurrency: Count = Field(3, description="How many pages of one host are fetched at once, by all workers.")
     url_host_per_minute: Count = Field(60, description="How many pages of one host are fetched in a minute, by all workers.")
     url_robots: Literal["children", "always", "never"] = Field(

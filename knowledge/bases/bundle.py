@@ -38,9 +38,11 @@ from knowledge.ingestion import origin
 from knowledge.ingestion.incoming import BY_ADDRESS
 from knowledge.ingestion.placing import placing
 from knowledge.ingestion.purge import purge_remains
+from knowledge.model.budget import most_inflated_bytes
 from knowledge.model.documents import Vector
 from knowledge.model.ids import ItemId, new_item_id
 from knowledge.model.inputs import MAX_NOTE_CHARACTERS, BaseInput, NonBlank
+from knowledge.model.item_data import DataKey
 from knowledge.model.jobs import JobSpec
 from knowledge.model.names import folded
 from knowledge.model.status import CONTAINERS, ItemStatus, ItemType
@@ -56,8 +58,6 @@ MISSING_VECTORS: Final = "missing_vector_store"
 
 MAX_MANIFEST_BYTES: Final = 256 << 20
 MAX_VECTOR_BYTES: Final = 4 << 30
-MAX_RATIO: Final = 200  #: what an archive may unpack to, for each of its bytes; text reaches twenty, a bomb a thousand
-SLACK_BYTES: Final = 16 << 20  #: more than that, so that a small archive of blanks is no bomb yet
 _DAMAGE: Final = (  # whatever `zipfile` meets in an archive that is damaged, encrypted, or packed in a way it does not know
     zipfile.BadZipFile,
     zlib.error,
@@ -87,7 +87,7 @@ class BundleItem(BaseModel):
 
     @model_validator(mode="after")
     def _is_whole(self) -> "BundleItem":
-        content = self.data.get("content")
+        content = self.data.get(DataKey.CONTENT)
         if self.type == "note" and not (isinstance(content, str) and len(content) <= MAX_NOTE_CHARACTERS):
             raise ValueError("a note needs its content in `data`")
         if self.relative_path is None and self.type != "url":
@@ -287,7 +287,7 @@ def _reason(error: Exception) -> str:
 
 def _is_bomb(archive: zipfile.ZipFile, packed_bytes: int) -> bool:
     """What each entry says of its size is a promise: `zipfile` gives no byte more. Entries that share bytes count each."""
-    return sum(entry.file_size for entry in archive.infolist()) > MAX_RATIO * packed_bytes + SLACK_BYTES
+    return sum(entry.file_size for entry in archive.infolist()) > most_inflated_bytes(packed_bytes)
 
 
 def _manifest(archive: zipfile.ZipFile) -> Bundle:

@@ -10,13 +10,11 @@ from knowledge.catalog import bases, items
 from knowledge.errors import InvalidInput, InvalidOperation, KnowledgeError, SourceMissing
 from knowledge.ingestion import origin
 from knowledge.ingestion.add import admit
-from knowledge.ingestion.capture import CAPTURE, TITLE
-from knowledge.ingestion.convert import DIGEST
-from knowledge.ingestion.expansion import EXCLUDE, INCLUDE
 from knowledge.ingestion.incoming import Incoming
 from knowledge.ingestion.reindex import probe, require_allowed
 from knowledge.model.ids import BaseId
 from knowledge.model.inputs import BaseInput
+from knowledge.model.item_data import DataKey
 from knowledge.model.results import RestoreReceipt
 from knowledge.model.status import CONTAINERS, ItemType
 from knowledge.model.views import Base, Item
@@ -78,7 +76,7 @@ def _incoming(rt: Runtime, root: Item, files: ExitStack) -> Incoming | None:
     """The root as an input of the new base; None if its source is gone."""
     match root.type:
         case ItemType.DIRECTORY | ItemType.ARCHIVE:
-            data = origin.kept(root) | {key: kept for key, kept in root.data.items() if key in (INCLUDE, EXCLUDE)}
+            data = origin.kept(root) | _kept(root, DataKey.INCLUDE, DataKey.EXCLUDE)
             is_gone = probe(rt, root) is Probe.MISSING
             return None if is_gone else Incoming(root.type, root.source, root.stored_name, data=data)
         case ItemType.FILE if root.relative_path:
@@ -89,10 +87,10 @@ def _incoming(rt: Runtime, root: Item, files: ExitStack) -> Incoming | None:
             data = origin.kept(root)
             result = _result(rt, root, files)
             if result is not None:
-                data |= {key: kept for key, kept in root.data.items() if key == DIGEST}
+                data |= _kept(root, DataKey.CONVERTED_SHA256)
             return Incoming(root.type, root.source, root.stored_name, bytes_at=stored, data=data, converted_at=result)
         case ItemType.NOTE:
-            return Incoming.note(root.source, str(root.data.get("content", "")))
+            return Incoming.note(root.source, str(root.data.get(DataKey.CONTENT, "")))
         case ItemType.URL:
             return _page(rt, root, files)
         case ItemType.SITEMAP:
@@ -119,8 +117,12 @@ def _page(rt: Runtime, root: Item, files: ExitStack) -> Incoming:
         stored = files.enter_context(rt.files.local(root.base_id, root.relative_path))
     except SourceMissing:
         return Incoming.page(root.source)
-    data = {key: kept for key, kept in root.data.items() if key in (CAPTURE, TITLE)}
+    data = _kept(root, DataKey.CAPTURE, DataKey.TITLE)
     return Incoming(root.type, root.source, root.stored_name, bytes_at=stored, data=data)
+
+
+def _kept(root: Item, *keys: DataKey) -> dict[str, object]:
+    return {key: value for key, value in root.data.items() if key in keys}
 
 
 def _undo(rt: Runtime, made: Base, error: KnowledgeError) -> None:

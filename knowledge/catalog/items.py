@@ -14,6 +14,7 @@ from knowledge.db.engine import Tx
 from knowledge.db.sql import id_set
 from knowledge.errors import BaseNotFound, InvalidInput, ItemNotFound
 from knowledge.model.ids import BaseId, ItemId
+from knowledge.model.item_data import DataKey
 from knowledge.model.quality import Quality
 from knowledge.model.results import ItemPage
 from knowledge.model.status import CONTAINERS, ItemStatus, ItemType
@@ -295,10 +296,10 @@ def view(row: Row[Any]) -> Item:
 
 
 def _without_names(item: Item) -> Item:
-    skipped = item.data.get("skipped")
+    skipped = item.data.get(DataKey.SKIPPED)
     if not isinstance(skipped, dict):
         return item
-    return replace(item, data={**item.data, "skipped": {**skipped, "sample": []}})
+    return replace(item, data={**item.data, DataKey.SKIPPED: {**skipped, "sample": []}})
 
 
 def _write_cursor(last: Item) -> str:

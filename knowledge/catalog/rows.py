@@ -316,7 +316,7 @@ class KnowledgeRate(_Row, table=True):
     """One start of something that is asked outside, or its place in the queue for it; see `catalog.rate`."""
 
     __tablename__ = "knowledge_rate"
-    __table_args__ = (Index("ix_rate_scope_starts", "scope", "starts_at"), Index("ix_rate_scope_job", "scope", "job_id"))
+    __table_args__ = (Index("ix_rate_scope_starts", "scope", "starts_at"),)
 
     id: str = Field(primary_key=True)
     scope: str

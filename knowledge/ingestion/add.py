@@ -48,7 +48,7 @@ def add_items(
     rt.require_embedder(base)
     for one in inputs:
         check(rt, base, one)
-    return admit(rt, base_id, [Incoming.of(one, rt.reach) for one in inputs], strategy=strategy, request=request)
+    return admit(rt, base_id, [Incoming.of(rt, one) for one in inputs], strategy=strategy, request=request)
 
 
 def admit(

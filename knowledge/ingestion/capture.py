@@ -25,18 +25,17 @@ from knowledge.files.store import Staged
 from knowledge.ingestion.placing import free_name, placing
 from knowledge.ingestion.run import PutBack, Run
 from knowledge.model.documents import ReadResult
+from knowledge.model.item_data import DataKey
 from knowledge.model.jobs import Job
 from knowledge.model.names import folded, numbered
 from knowledge.model.status import ItemType, Notice
 from knowledge.model.views import Item
-from knowledge.pipeline.sources.snapshot import Frontmatter, serialise
+from knowledge.pipeline.snapshot import Frontmatter, serialise
 from knowledge.pipeline.sources.url import PAGE, Captured, shown_title
 from knowledge.runtime import Runtime
 
 log = logging.getLogger(__name__)
 
-CAPTURE: Final = "capture"  #: of an item's `data`: what is known of its stored copy
-TITLE: Final = "title"  #: of an item's `data`
 NO_PLACE: Final = "rate_limited"  #: why a job waits: the host has been asked as often as it may be
 PATIENCE: Final = timedelta(hours=6)  #: with a server that says "later" each time it is asked
 _SINCE: Final = "waiting_since"
@@ -95,7 +94,7 @@ def fetch(rt: Runtime, run: Run, item: Item) -> Item | None:
             rt.files.publish(staged, path, overwrite=now.relative_path is not None)
             rt.files.sync(item.base_id, [path])
             items.set_path(tx, item.id, path)
-            items.set_data(tx, item.id, **{CAPTURE: _told(run.job, captured), TITLE: captured.title})
+            items.set_data(tx, item.id, **{DataKey.CAPTURE: _told(run.job, captured), DataKey.TITLE: captured.title})
             return items.get(tx, item.id)
     finally:
         rt.files.discard([staged])
@@ -165,7 +164,7 @@ def _told(job: Job, captured: Captured) -> dict[str, Any]:
 
 
 def _capture(item: Item) -> dict[str, Any]:
-    known = item.data.get(CAPTURE)
+    known = item.data.get(DataKey.CAPTURE)
     return known if isinstance(known, dict) else {}
 
 

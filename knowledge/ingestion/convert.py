@@ -28,6 +28,7 @@ from knowledge.ingestion.placing import free_name, placing
 from knowledge.ingestion.run import PutBack, Run
 from knowledge.model.documents import SourceFile
 from knowledge.model.ids import ItemId
+from knowledge.model.item_data import DataKey
 from knowledge.model.jobs import Job, JobSpec
 from knowledge.model.names import numbered
 from knowledge.model.status import ACTIVE, INDEXING_INTERRUPTED, ItemStatus
@@ -37,7 +38,6 @@ from knowledge.runtime import Runtime
 
 log = logging.getLogger(__name__)
 
-DIGEST: Final = "converted_sha256"  #: of `data`: of the bytes that were converted
 FIRST_LOOK_SECONDS: Final = 1.0  #: a picture of one page is read by then; later looks are further apart
 
 
@@ -73,14 +73,14 @@ def forget_result(tx: Tx, item: Item) -> None:
     """The file is read itself now; the caller removes the Markdown after the commit."""
     assert item.indexed_path is not None
     items.set_indexed_path(tx, item.id, None)
-    items.set_data(tx, item.id, **{DIGEST: None})
+    items.set_data(tx, item.id, **{DataKey.CONVERTED_SHA256: None})
     if "/" not in item.indexed_path:
         paths.release(tx, item.base_id, item.id, item.indexed_path)
 
 
 def has_result(rt: Runtime, job: Job, item: Item) -> bool:
     """Whether the Markdown of an earlier conversion will do: a backfill needs vectors, not news, and OCR takes its time."""
-    if item.indexed_path is None or item.relative_path is None or DIGEST not in item.data:
+    if item.indexed_path is None or item.relative_path is None or DataKey.CONVERTED_SHA256 not in item.data:
         return False
     with rt.db.read() as tx:
         if not jobs.is_backfill(tx, job):
@@ -88,7 +88,7 @@ def has_result(rt: Runtime, job: Job, item: Item) -> bool:
     if not rt.files.exists(item.base_id, item.indexed_path):
         return False
     with rt.files.local(item.base_id, item.relative_path) as stored:
-        return _digest(stored) == item.data[DIGEST]
+        return _digest(stored) == item.data[DataKey.CONVERTED_SHA256]
 
 
 def _digest(path: Path) -> str:
@@ -200,7 +200,7 @@ def _take(rt: Runtime, run: Run, answer: Converted) -> None:
                 if item.indexed_path is None:
                     placed.append(path)
                 rt.files.sync(job.base_id, [path])
-                items.set_data(tx, item.id, **{DIGEST: digest})
+                items.set_data(tx, item.id, **{DataKey.CONVERTED_SHA256: digest})
                 jobs.finish(tx, job)
     finally:
         rt.files.discard([staged])

@@ -4,25 +4,23 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import IO, Final
+from typing import IO
 
 from knowledge.catalog import tree
 from knowledge.errors import InvalidOperation, PathNotFound, PathUnreadable
 from knowledge.files.reach import Reach
 from knowledge.ingestion import origin, readable
 from knowledge.model.documents import Checkpoint
+from knowledge.model.item_data import DataKey
 from knowledge.model.status import ItemType
 from knowledge.model.views import Item
 from knowledge.pipeline.sources import archive
 from knowledge.pipeline.sources.archive import ArchiveChildren
-from knowledge.pipeline.sources.children import Child, Children, Entry, key_of
+from knowledge.pipeline.sources.children import Child, Children, Entry, Pinned, key_of
 from knowledge.pipeline.sources.directory import Accepts, DirectoryChildren, shown
 from knowledge.pipeline.sources.ignore import Selection
 from knowledge.pipeline.sources.sitemap import SitemapChildren
 from knowledge.runtime import Runtime
-
-INCLUDE: Final = "include"  #: of a directory's `data`: patterns of files to take
-EXCLUDE: Final = "exclude"  #: and of those to leave out
 
 
 def children_of(rt: Runtime, root: Item, checkpoint: Checkpoint, reach: Reach) -> Children:
@@ -42,12 +40,13 @@ def children_of(rt: Runtime, root: Item, checkpoint: Checkpoint, reach: Reach) -
         return _archive(rt, accepts, path, root.source, member, selection, reach)
     match root.type:
         case ItemType.DIRECTORY:
+            pinned = _pinned(rt, reach)
 
             def inside(child: Child) -> Iterator[Entry] | None:
-                return archive.inside(child, accepts, selection, checkpoint, _opened(rt, reach))
+                return archive.inside(child, accepts, selection, checkpoint, pinned)
 
             folder, names = origin.path_of(root), reach.names if reach.is_confined else None
-            return DirectoryChildren(folder, accepts, rt.files.holds, selection, inside, above, names, reach.open)
+            return DirectoryChildren(folder, accepts, rt.files.holds, selection, inside, above, names, reach.open, pinned)
         case ItemType.ARCHIVE:
             return _archive(rt, accepts, origin.path_of(root), root.source, "", selection, reach)
         case ItemType.SITEMAP:
@@ -85,10 +84,10 @@ def _archive(
 ) -> Children:
     if rt.files.holds(path):  # it became a link into the data directory
         raise PathUnreadable(path=shown(str(path)), reason="it belongs to Knowledge itself")
-    return ArchiveChildren(path, source, accepts, place, "", selection, _opened(rt, reach))
+    return ArchiveChildren(path, source, accepts, place, "", selection, _pinned(rt, reach))
 
 
-def _opened(rt: Runtime, reach: Reach) -> archive.Opened:
+def _pinned(rt: Runtime, reach: Reach) -> Pinned:
     return partial(reach.pinned, is_own=rt.files.holds)
 
 
@@ -98,10 +97,10 @@ def _selection(rt: Runtime, root: Item) -> tuple[Selection, str]:
         top = tree.top(tx, root)
     inside = root.source.removeprefix(top.source).strip("/")
     above = f"{inside}/" if inside else ""
-    return Selection(patterns(top, INCLUDE), patterns(top, EXCLUDE), above), above
+    return Selection(patterns(top, DataKey.INCLUDE), patterns(top, DataKey.EXCLUDE), above), above
 
 
-def patterns(item: Item, which: str) -> list[str]:
+def patterns(item: Item, which: DataKey) -> list[str]:
     """The patterns that a directory was added with."""
     kept = item.data.get(which)
     return [one for one in kept if isinstance(one, str)] if isinstance(kept, list) else []

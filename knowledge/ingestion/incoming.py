@@ -1,6 +1,8 @@
 """What an add brings: inputs of callers, and roots of another base that is being restored, in one shape."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -10,8 +12,8 @@ from knowledge.db.columns import utc_now
 from knowledge.errors import InvalidInput, PathNotFound, PathUnreadable, SourceFault
 from knowledge.files.reach import ANYWHERE, Reach
 from knowledge.ingestion import origin, readable
-from knowledge.ingestion.expansion import EXCLUDE, INCLUDE
 from knowledge.model.inputs import DirectoryInput, FileInput, ItemInput, NoteInput, SitemapInput, UrlInput
+from knowledge.model.item_data import DataKey
 from knowledge.model.names import folded, numbered, safe_name
 from knowledge.model.status import CONTAINERS, ItemStatus, ItemType
 from knowledge.model.urls import host_of, normal_url
@@ -39,19 +41,26 @@ class Incoming:
     converted_at: Path | None = None  #: Markdown of an earlier conversion of these bytes, to be indexed in their place
 
     @classmethod
-    def of(cls, one: ItemInput, reach: Reach) -> "Incoming":
-        """What a caller of this reach hands in."""
+    def of(cls, rt: Runtime, one: ItemInput) -> "Incoming":
+        """What a caller hands in.
+
+        Raises:
+            PathNotFound, PathUnreadable, PathNotAllowed: it is another one than a moment ago, when it was checked.
+        """
         match one:
             case FileInput():
                 path = one.path.absolute()
-                name, data = safe_name(path.name), origin.data_of(path, confined=reach.is_confined)
-                if is_archive(path, name):  # like a folder, it is read when its turn comes
+                name, data = safe_name(path.name), origin.data_of(path, confined=rt.reach.is_confined)
+                with _pinned(rt, path) as place:
+                    is_container = is_archive(place, name)
+                if is_container:  # like a folder, it is read when its turn comes
                     return cls(ItemType.ARCHIVE, shown(str(path)), name, data=data)
-                return cls(ItemType.FILE, shown(str(path)), name, bytes_at=path, reach=reach, data=data)
+                return cls(ItemType.FILE, shown(str(path)), name, bytes_at=path, reach=rt.reach, data=data)
             case DirectoryInput():
                 path = one.path.absolute()
-                data = origin.data_of(path, confined=reach.is_confined)
-                data |= {key: list(kept) for key, kept in ((INCLUDE, one.include), (EXCLUDE, one.exclude)) if kept}
+                data = origin.data_of(path, confined=rt.reach.is_confined)
+                patterns = {DataKey.INCLUDE: one.include, DataKey.EXCLUDE: one.exclude}
+                data |= {key: list(kept) for key, kept in patterns.items() if kept}
                 return cls(ItemType.DIRECTORY, shown(str(path)), directory_name(str(path)), data=data)
             case NoteInput():
                 return cls.note(one.source, one.content)
@@ -65,7 +74,7 @@ class Incoming:
     def note(cls, source: str, content: str) -> "Incoming":
         snapshot = note.snapshot(source, content, utc_now())
         name = numbered(f"{note.stem(source)}.md", 0)  # cut again: 80 characters can be more than a name may have bytes
-        return cls(ItemType.NOTE, source, name, text=snapshot, data={"content": content})
+        return cls(ItemType.NOTE, source, name, text=snapshot, data={DataKey.CONTENT: content})
 
     @classmethod
     def page(cls, url: str) -> "Incoming":
@@ -103,7 +112,7 @@ def check(rt: Runtime, base: Base, one: ItemInput) -> None:
     """Refuse what can be seen to fail, before anything is copied.
 
     Raises:
-        PathNotFound, PathUnreadable, InvalidInput, InvalidUrl, UnsupportedSource, BinarySource
+        PathNotFound, PathUnreadable, PathNotAllowed, InvalidInput, InvalidUrl, UnsupportedSource, BinarySource
     """
     if isinstance(one, NoteInput):
         return
@@ -111,27 +120,39 @@ def check(rt: Runtime, base: Base, one: ItemInput) -> None:
         normal_url(one.url)
         return
     if isinstance(one, DirectoryInput):
-        require_patterns(INCLUDE, one.include)
-        require_patterns(EXCLUDE, one.exclude)
+        require_patterns("include", one.include)
+        require_patterns("exclude", one.exclude)
     path = one.path.absolute()
     label = shown(str(path))
-    try:
-        is_kind = path.is_file() if isinstance(one, FileInput) else path.is_dir()
-        if not is_kind and not path.exists():
+    with _pinned(rt, path) as place:
+        is_kind = place.is_file() if isinstance(one, FileInput) else place.is_dir()
+        if not is_kind and not place.exists():
             raise PathNotFound(path=label)
+        if not is_kind:
+            raise InvalidInput(f"This is not a {one.type}.", path=label)
+        if not os.access(place, os.R_OK if isinstance(one, FileInput) else os.R_OK | os.X_OK):
+            raise PathUnreadable(path=label)
+        if rt.files.holds(path):
+            raise InvalidInput("This path belongs to Knowledge itself: it lies in the data directory.", path=label)
+        if isinstance(one, FileInput):
+            try:
+                readable.require(rt, base, place, path.name)
+            except SourceFault as error:  # which of the many that were handed in
+                error.details = {"path": label, **error.details}
+                raise
+
+
+@contextmanager
+def _pinned(rt: Runtime, path: Path) -> Iterator[Path]:
+    """Where to look at what lies at a path; for a confined caller it stays the file that was judged.
+
+    Raises:
+        PathNotFound, PathUnreadable, PathNotAllowed: it cannot be opened, or the system refuses the look.
+    """
+    try:
+        with rt.reach.pinned(path, rt.files.holds) as place:
+            yield place
+    except (FileNotFoundError, NotADirectoryError, ValueError) as error:  # or a NUL in the name
+        raise PathNotFound(path=shown(str(path))) from error
     except OSError as error:  # a name too long, a loop of links, no right to look
-        raise PathUnreadable(path=label, reason=os.strerror(error.errno or 0)) from error
-    except ValueError as error:  # a NUL in the name
-        raise PathNotFound(path=label) from error
-    if not is_kind:
-        raise InvalidInput(f"This is not a {one.type}.", path=label)
-    if not os.access(path, os.R_OK if isinstance(one, FileInput) else os.R_OK | os.X_OK):
-        raise PathUnreadable(path=label)
-    if rt.files.holds(path):
-        raise InvalidInput("This path belongs to Knowledge itself: it lies in the data directory.", path=label)
-    if isinstance(one, FileInput):
-        try:
-            readable.require(rt, base, path, path.name)
-        except SourceFault as error:  # which of the many that were handed in
-            error.details = {"path": label, **error.details}
-            raise
+        raise PathUnreadable(path=shown(str(path)), reason=os.strerror(error.errno or 0)) from error

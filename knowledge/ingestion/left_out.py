@@ -3,8 +3,8 @@
 from collections import Counter
 from typing import Final
 
+from knowledge.model.skip_reason import EXPECTED, SkipReason
 from knowledge.model.status import Notice
-from knowledge.pipeline.sources.children import EXPECTED, SkipReason
 
 NAMED: Final = 1_000  #: entries that are kept with their names
 

@@ -12,9 +12,10 @@ from knowledge.catalog.items import Known
 from knowledge.db.engine import Database, Tx
 from knowledge.model.ids import ItemId
 from knowledge.model.names import folded, numbered, safe_name
+from knowledge.model.skip_reason import STILL_THERE, SkipReason
 from knowledge.model.status import CONTAINERS, ItemStatus, ItemType
 from knowledge.model.views import Item
-from knowledge.pipeline.sources.children import STILL_THERE, Skipped, SkipReason, key_of
+from knowledge.pipeline.sources.children import Skipped, key_of
 
 __all__ = ["Known", "OpenFolder", "OpenFolders"]
 

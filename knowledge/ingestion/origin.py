@@ -11,15 +11,14 @@ from typing import Final
 from urllib.parse import unquote_to_bytes
 
 from knowledge.files.reach import Reach
+from knowledge.model.item_data import DataKey
 from knowledge.model.jobs import Job
 from knowledge.model.status import ItemType
 from knowledge.model.views import Item
 from knowledge.pipeline.sources.archive import member_of
-from knowledge.pipeline.sources.children import PATH_BYTES_KEY
 from knowledge.pipeline.sources.directory import place_of
 from knowledge.runtime import Runtime
 
-_CONFINED: Final = "confined"
 _ON_HOST: Final = frozenset({ItemType.FILE, ItemType.DIRECTORY, ItemType.ARCHIVE})
 
 
@@ -31,11 +30,11 @@ def data_of(path: Path, *, confined: bool = False) -> dict[str, object]:
 
 def confined_data(data: Mapping[str, object]) -> dict[str, object]:
     """An item's data when a client brings it in, whatever they say themselves."""
-    return {**data, _CONFINED: True}
+    return {**data, DataKey.CONFINED: True}
 
 
 def is_confined(item: Item) -> bool:
-    return bool(item.data.get(_CONFINED))
+    return bool(item.data.get(DataKey.CONFINED))
 
 
 def kept(item: Item) -> dict[str, object]:
@@ -45,7 +44,7 @@ def kept(item: Item) -> dict[str, object]:
 
 def path_of(item: Item) -> Path:
     """The path that the item was added from."""
-    kept = item.data.get(PATH_BYTES_KEY)
+    kept = item.data.get(DataKey.PATH_BYTES)
     return Path(os.fsdecode(unquote_to_bytes(kept))) if isinstance(kept, str) else Path(item.source)
 
 
@@ -61,5 +60,5 @@ def read_from(item: Item) -> Path | None:
 
 def reach_of(rt: Runtime, item: Item, job: Job | None = None) -> Reach:
     """How far the item's source may be looked for: that of the caller, the item and the job, whichever ends first."""
-    confined = is_confined(item) or (job is not None and bool(job.input.get(_CONFINED)))
+    confined = is_confined(item) or (job is not None and bool(job.input.get("confined")))
     return Reach(rt.options.import_roots) if confined else rt.reach

@@ -36,14 +36,15 @@ from knowledge.ingestion.open_folders import Known, OpenFolder, OpenFolders
 from knowledge.ingestion.placing import placing
 from knowledge.ingestion.run import Run
 from knowledge.model.ids import ItemId, new_item_id
+from knowledge.model.item_data import DataKey
 from knowledge.model.jobs import JobSpec
+from knowledge.model.skip_reason import SkipReason
 from knowledge.model.status import ACTIVE, ItemStatus
 from knowledge.model.views import Item
-from knowledge.pipeline.sources.children import Broken, Child, Entry, Folder, Left, Partial, Skipped, SkipReason
+from knowledge.pipeline.sources.children import Broken, Child, Entry, Folder, Left, Partial, Skipped
 from knowledge.runtime import Runtime
 
 BATCH: Final = 64  #: files a commit; few enough that others get the lock in between
-STAMP: Final = "stamp"  #: of `data`: what the file's size and time were when it was copied
 _ROOM_FOR_NUMBERS: Final = 64  #: bytes of a path that are kept free for what makes its parts unlike others
 
 
@@ -163,7 +164,7 @@ class _Expansion:
 
     def _is_unchanged(self, child: Child, known: Known) -> bool:
         """Whether its material is that of the bytes that are there now, as far as size and time can tell."""
-        is_same = child.stamp is not None and child.stamp == known.data.get(STAMP)
+        is_same = child.stamp is not None and child.stamp == known.data.get(DataKey.STAMP)
         return self._only_changed and is_same and known.status is ItemStatus.COMPLETED
 
     def _staged(self, child: Child) -> Staged | None:
@@ -214,8 +215,8 @@ class _Expansion:
                 continue
             if one.staged is not None and one.known.path is not None:
                 self._rt.files.publish(one.staged, one.known.path, overwrite=True)
-            if one.known.data.get(STAMP) != one.child.stamp:
-                items.set_data(tx, one.known.id, **{STAMP: one.child.stamp, "size": one.child.size})
+            if one.known.data.get(DataKey.STAMP) != one.child.stamp:
+                items.set_data(tx, one.known.id, **{DataKey.STAMP: one.child.stamp, DataKey.SIZE: one.child.size})
             renewed[one.known.id] = one.known.path if one.staged is not None else None
         return renewed
 
@@ -233,7 +234,7 @@ class _Expansion:
                 path = self._place(tx, one)
                 placed.append(path)
                 self._rt.files.publish(one.staged, path, overwrite=True)  # the prefix is ours alone; a leftover may lie there
-            kept = {"size": one.child.size, STAMP: one.child.stamp, **one.child.data}
+            kept = {DataKey.SIZE: one.child.size, DataKey.STAMP: one.child.stamp, **one.child.data}
             data = self._data({name: value for name, value in kept.items() if value is not None})
             row = items.NewItem(new_item_id(), one.child.type, one.child.source, ItemStatus.PROCESSING, parent_id, path, data)
             rows.append(row)
@@ -292,7 +293,7 @@ class _Expansion:
             told = {"message": f"The {root.type} is empty where it had files; nothing was removed."}
             status.fail(tx, root, SourcesUnverifiable.code, told)
             return
-        items.set_data(tx, root.id, skipped=self._left_out.stored)
+        items.set_data(tx, root.id, **{DataKey.SKIPPED: self._left_out.stored})
         if gone:
             outermost = tree.outermost(tx, root.base_id, gone)
             jobs.cancel_touching(tx, root.base_id, outermost)

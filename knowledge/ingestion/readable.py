@@ -5,9 +5,9 @@ from pathlib import Path
 from knowledge.catalog import bases
 from knowledge.errors import UnsupportedSource
 from knowledge.model.ids import BaseId
+from knowledge.model.skip_reason import SkipReason
 from knowledge.model.views import Base
 from knowledge.pipeline.conversion.pictures import IMAGE_SUFFIXES, PNG
-from knowledge.pipeline.sources.children import SkipReason
 from knowledge.pipeline.sources.directory import Accepts
 from knowledge.runtime import Runtime
 

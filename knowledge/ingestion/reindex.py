@@ -26,6 +26,7 @@ from knowledge.ingestion import origin
 from knowledge.ingestion.expansion import opened_member
 from knowledge.ingestion.run import PutBack, Run
 from knowledge.model.ids import BaseId, ItemId
+from knowledge.model.item_data import DataKey
 from knowledge.model.jobs import Job, JobSpec
 from knowledge.model.results import ReindexReceipt
 from knowledge.model.status import CONTAINERS, INDEX_LOST, ItemStatus, ItemType
@@ -198,7 +199,7 @@ def _free_roots(tx: Tx, run: Run) -> list[ItemId]:
 def _fetched(rt: Runtime, run: Run, root: Item) -> Staged | None:
     """The root's source, copied beside raw/; None if there is nothing to copy, or its source has gone since admission."""
     if root.type is ItemType.NOTE:
-        return rt.files.stage_text(root.base_id, note.snapshot(root.source, str(root.data.get("content", "")), utc_now()))
+        return rt.files.stage_text(root.base_id, note.snapshot(root.source, str(root.data.get(DataKey.CONTENT, "")), utc_now()))
     if root.type is not ItemType.FILE:
         return None
     try:

@@ -7,6 +7,13 @@ from typing import Final
 from knowledge.errors import ReaderBudgetExceeded
 
 MIB: Final = 1 << 20
+MAX_RATIO: Final = 200  #: unpacked bytes for each byte of an archive; text reaches twenty, a bomb a thousand
+SLACK_BYTES: Final = 64 * MIB  #: more than that, so that a small archive of blanks is no bomb yet
+
+
+def most_inflated_bytes(packed_bytes: int) -> int:
+    """What an archive of this size may unpack to, all its parts together, before it counts as a bomb."""
+    return MAX_RATIO * packed_bytes + SLACK_BYTES
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,7 +164,7 @@ class JobPage:
 
 class ScoreKind(StrEnum):
     RANKING = "ranking"  #: orders the hits, says nothing about how good they are; thresholds do not apply
-    RELEVANCE = "relevance"  #: 0..1, cut by the base's threshold
+    RELEVANCE = "relevance"  #: 0..1, cut by the base's threshold; of rerankers, of which there is none yet
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import PlainSerializer
 
 from knowledge.model.ids import BaseId, ItemId
+from knowledge.model.item_data import DataKey
 from knowledge.model.quality import Quality
 from knowledge.model.status import CONTAINERS, BaseStatus, ItemStatus, ItemType
 
@@ -16,7 +17,7 @@ _NAMED_BY_SOURCE = frozenset({ItemType.FILE, ItemType.DIRECTORY, ItemType.ARCHIV
 
 def _without_content(data: Mapping[str, object]) -> dict[str, object]:
     """A note's text does not travel through the broker with every list; `preview` and `chunks` give it."""
-    return {name: value for name, value in data.items() if name != "content"}
+    return {name: value for name, value in data.items() if name != DataKey.CONTENT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class Item:
 
         May hold anything that a disk or an archive allows in a name, line breaks and direction marks included.
         """
-        if self.type is ItemType.URL and isinstance(titled := self.data.get("title"), str):
+        if self.type is ItemType.URL and isinstance(titled := self.data.get(DataKey.TITLE), str):
             return titled
         if self.type in _NAMED_BY_SOURCE and (name := self.source.rstrip("/").rsplit("/", 1)[-1]):
             return name

@@ -11,7 +11,7 @@ from pathlib import Path
 import apsw
 
 from knowledge.model.results import SearchHit
-from knowledge.pipeline.sources import snapshot
+from knowledge.pipeline import snapshot
 from tests.chaos.sound import Ask, Row, insist
 
 

@@ -20,6 +20,7 @@ TEXTS = {
     "docs/in/b.md": "The fog signal sounds.",
     "n.md": "A note on lighthouses.",
 }
+BLANKS = bytes(96 << 20)  # packs to a thousandth
 ROWS = [
     {"id": "d", "type": "directory", "source": "/elsewhere/docs", "relative_path": "docs"},
     {"id": "i", "type": "directory", "source": "/elsewhere/docs/in", "relative_path": "docs/in", "group_id": "d"},
@@ -155,8 +156,8 @@ def _changed(number, **changes):
         {"rows": _changed(4, type="url")},
         {"raw": {"docs/a.md": "x"}},
         {"method": zipfile.ZIP_BZIP2},
-        {"raw": {**TEXTS, "bomb": bytes(64 << 20)}},
-        {"vectors": bytes(64 << 20)},
+        {"raw": {**TEXTS, "bomb": BLANKS}},
+        {"vectors": BLANKS},
         {"manifest": "[" * 200_000},
     ],
 )

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any, Final
 
 from knowledge.interfaces.cli.output import Output, counted
+from knowledge.model.item_data import DataKey
 
 if TYPE_CHECKING:
     from knowledge.model.views import Item
@@ -30,5 +31,5 @@ def print_names(out: Output, item: "Item") -> None:
 
 
 def _skipped(item: "Item") -> dict[str, Any]:
-    skipped = item.data.get("skipped")
+    skipped = item.data.get(DataKey.SKIPPED)
     return skipped if isinstance(skipped, dict) else {}

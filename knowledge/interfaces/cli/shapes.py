@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from knowledge.model.item_data import DataKey
+
 if TYPE_CHECKING:
     from knowledge.extraction import Extracted
     from knowledge.interfaces.cli.application import Setting
@@ -82,7 +84,7 @@ def item_object(item: "Item") -> JsonObject:
         "chunk_count": item.chunk_count,
         "notices": list(item.notices),
         "quality": quality_object(item.quality),
-        "skipped": item.data.get("skipped"),
+        "skipped": item.data.get(DataKey.SKIPPED),
         "capture": capture_object(item),
         "created_at": moment(item.created_at),
         "updated_at": moment(item.updated_at),
@@ -91,7 +93,7 @@ def item_object(item: "Item") -> JsonObject:
 
 def capture_object(item: "Item") -> JsonObject | None:
     """When a page was fetched, where its address led, and which address it prefers; None for what was not."""
-    known = item.data.get("capture")
+    known = item.data.get(DataKey.CAPTURE)
     return {name: known.get(name) for name in ("url", "canonical", "fetched_at")} if isinstance(known, dict) else None
 
 

@@ -34,7 +34,7 @@ from typing import IO, Any, BinaryIO, Final, Protocol, cast
 from knowledge.errors import CorruptSource, EncryptedSource, SourceFault, UnsupportedSource
 from knowledge.model.budget import Meter
 from knowledge.pipeline.readers.archive_names import decoded_names
-from knowledge.pipeline.readers.media_type import TAR, ZIP
+from knowledge.pipeline.readers.media_type import PACKED_SUFFIXES, TAR, ZIP
 from knowledge.pipeline.readers.xz import open_xz, require_modest_lzma
 from knowledge.pipeline.readers.zip_directory import require_short
 
@@ -60,7 +60,6 @@ _PACKED: Final[tuple[tuple[bytes, _Opener], ...]] = (
     (b"BZh", bz2.BZ2File),
     (b"\xfd7zXZ\0", open_xz),
 )
-_PACKED_SUFFIXES: Final = {".gz": "", ".bz2": "", ".xz": "", ".tgz": ".tar", ".tbz2": ".tar", ".txz": ".tar"}
 _ZIP_UTF8: Final = 0x800  #: flag: the name is UTF-8
 _ZIP_ENCRYPTED: Final = 0x1
 _ZIP_UNICODE_NAME: Final = 0x7075  #: extra field: the name in UTF-8 beside the one in some old charset
@@ -211,7 +210,7 @@ def _packed_members(path: Path, unpack: _Opener, meter: Meter, name: str) -> Ite
             yield from _tar_members(counted, meter, is_packed=True)
         return
     meter.entry()
-    stem = Path(name).stem if Path(name).suffix.lower() in _PACKED_SUFFIXES else name
+    stem = Path(name).stem if Path(name).suffix.lower() in PACKED_SUFFIXES else name
     yield Member(name=safe_name(stem), shown=stem, size=None, opener=lambda: _counted(unpack(path), meter, stem))
 
 

@@ -1,8 +1,7 @@
 """Zip and tar archives as one text: each file under a heading with its path, read by the reader that knows it."""
 
-import re
 from collections.abc import Iterator
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from knowledge.errors import EncryptedSource, SourceFault
 from knowledge.model.documents import Document, SourceFile
@@ -10,17 +9,16 @@ from knowledge.model.quality import Facts
 from knowledge.model.status import Notice
 from knowledge.pipeline.readers.archive import ARCHIVES, Member, members
 from knowledge.pipeline.readers.inside import ends_outer, placed, read_inside, told
+from knowledge.pipeline.readers.media_type import ARCHIVE_SUFFIXES
 from knowledge.pipeline.readers.port import Finding
-
-#: What systems add for themselves.
-_CLUTTER: Final = re.compile(r"(?:^|/)(?:__MACOSX/.*|\.DS_Store|Thumbs\.db|desktop\.ini|\._[^/]*)$", re.I)
+from knowledge.pipeline.tooling import is_tool_file, is_tool_folder
 
 
 class ArchiveReader:
     """One document or more for each file inside; one that cannot be read is named, and does not cost the others."""
 
     name: ClassVar[str] = "archive"
-    suffixes: ClassVar[frozenset[str]] = frozenset({".zip", ".tar", ".tgz", ".gz", ".bz2", ".tbz2", ".xz", ".txz"})
+    suffixes: ClassVar[frozenset[str]] = ARCHIVE_SUFFIXES
 
     def score(self, source: SourceFile) -> int | None:
         return 10 if source.media_type in ARCHIVES else None
@@ -28,7 +26,7 @@ class ArchiveReader:
     def read(self, source: SourceFile) -> Iterator[Finding]:
         files = encrypted = with_text = 0
         for member in members(source.path, source.budget, name=source.name):
-            if _CLUTTER.search(member.name):
+            if _is_clutter(member.name):
                 continue
             files += 1
             try:
@@ -49,6 +47,11 @@ class ArchiveReader:
         with member.open() as stream:
             result = read_inside(stream, member.name.rpartition("/")[2], source)
         return [placed(document, member.name) for document in result.documents], result.notices
+
+
+def _is_clutter(place: str) -> bool:
+    *folders, name = place.split("/")
+    return any(is_tool_folder(folder) for folder in folders) or is_tool_file(name)
 
 
 def _headed(documents: list[Document], name: str) -> Iterator[Document]:

@@ -87,21 +87,25 @@ PLAIN_SUFFIXES: Final = frozenset(_PLAIN.split())  #: read as they stand
 TEXT_SUFFIXES: Final = PLAIN_SUFFIXES | frozenset(_STRUCTURED)
 #: May hold anything that is text, so their content is looked at.
 _VAGUE_SUFFIXES: Final = frozenset({"", ".txt", ".text", ".log"})
+PACKED_SUFFIXES: Final = frozenset({".gz", ".bz2", ".xz", ".tgz", ".tbz2", ".txz"})  #: one file, or one tar archive, packed
+ARCHIVE_SUFFIXES: Final = PACKED_SUFFIXES | {".zip", ".tar"}
+"""What an archive is called: one with another name is opened only if a person names it. Its bytes decide in any case."""
+_ARCHIVES: Final = ARCHIVE_SUFFIXES | {".7z", ".rar"}  #: those that nothing opens included
 _BINARY: Final = (
-    ".pdf .doc .docx .docm .dotx .xls .xlsx .xlsm .ppt .pptx .odt .ods .odp .epub .msg .zip .gz .7z .rar "
+    ".pdf .doc .docx .docm .dotx .xls .xlsx .xlsm .ppt .pptx .odt .ods .odp .epub .msg "
     ".png .jpg .jpeg .gif .bmp .tif .tiff .webp .mp3 .mp4 .mov .avi .webm"
 )
 #: Named like these, plain words are what is left of a damaged file or an error message saved in its place.
-_BINARY_SUFFIXES: Final = frozenset(_BINARY.split())
-_ARCHIVE_SUFFIXES: Final = frozenset({".zip", ".gz", ".7z", ".rar"})
+_BINARY_SUFFIXES: Final = frozenset(_BINARY.split()) | _ARCHIVES
 _LEFT_OUT: Final = (
     ".exe .dll .so .dylib .o .a .obj .class .jar .pyc .wasm .bin .dat .iso .img .dmg "  # programs and images of disks
-    ".ttf .otf .woff .woff2 .ico .icns .psd .svg .eps .ps .rtf "  # fonts and drawings
-    ".sqlite .sqlite3 .db .parquet .npy .pkl .onnx .safetensors .xz .bz2 .zst .tar .tgz "  # data
+    ".ttf .otf .woff .woff2 .ico .icns .psd .eps .ps "  # fonts and drawings
+    ".sqlite .sqlite3 .db .parquet .npy .pkl .onnx .safetensors .zst "  # data
     ".lock .map .pem .key .crt .cer .p12 .gpg"  # made by tools, or secrets
 )
-#: Not taken from a directory whatever they hold, and not opened.
-UNWANTED_SUFFIXES: Final = _BINARY_SUFFIXES | frozenset(_LEFT_OUT.split())
+LEFT_OUT_SUFFIXES: Final = frozenset(_LEFT_OUT.split())  #: no reader of ours claims one of these
+#: Not taken from a directory, whatever they hold, where no reader claims them; not opened either.
+UNWANTED_SUFFIXES: Final = _BINARY_SUFFIXES | LEFT_OUT_SUFFIXES
 _KEY: Final = b"-----BEGIN "  #: keys and certificates, which need no suffix
 
 _MAIN_PARTS: Final = (
@@ -225,7 +229,7 @@ def _zip_type(path: Path, suffix: str) -> str:
         raise CorruptSource(detail=str(error)) from error
     if suffix in TEXT_SUFFIXES:
         raise BinarySource(media_type=ZIP, suffix=suffix)
-    if suffix in _BINARY_SUFFIXES and suffix not in _ARCHIVE_SUFFIXES:
+    if suffix in _BINARY_SUFFIXES and suffix not in _ARCHIVES:
         raise CorruptSource("This file is a zip archive, but not the document its name says.", suffix=suffix)
     return ZIP
 

@@ -22,6 +22,7 @@ from knowledge.errors import (
 )
 from knowledge.model.budget import Budget, Meter
 from knowledge.model.documents import Checkpoint, Document, ReadResult, SourceFile
+from knowledge.model.skip_reason import SkipReason
 from knowledge.pipeline.readers.decoding import clean
 from knowledge.pipeline.readers.media_type import (
     MARKDOWN,
@@ -35,8 +36,7 @@ from knowledge.pipeline.readers.media_type import (
 from knowledge.pipeline.readers.port import Finding, Reader
 from knowledge.pipeline.readers.process import ReaderProcess
 from knowledge.pipeline.readers.reading import Began, Reading
-from knowledge.pipeline.sources.children import SkipReason
-from knowledge.pipeline.sources.snapshot import strip
+from knowledge.pipeline.snapshot import strip
 
 GROUP: Final = "knowledge.readers"
 PLAIN_BYTES: Final = 4 << 20

@@ -12,7 +12,7 @@ import stat
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, BinaryIO, Final
@@ -27,36 +27,20 @@ from knowledge.errors import (
     SourceFault,
     StorageFull,
 )
-from knowledge.model.budget import Budget, Meter
+from knowledge.model.budget import Budget, Meter, most_inflated_bytes
 from knowledge.model.documents import Checkpoint
+from knowledge.model.item_data import DataKey
 from knowledge.model.names import safe_name
+from knowledge.model.skip_reason import SkipReason
 from knowledge.model.status import ItemType
 from knowledge.pipeline.readers.archive import ARCHIVES, Member, MemberFault, members
-from knowledge.pipeline.readers.media_type import detect
-from knowledge.pipeline.sources.children import (
-    OCCURRENCE_KEY,
-    Broken,
-    Child,
-    Entry,
-    Folder,
-    Left,
-    Opener,
-    Skipped,
-    SkipReason,
-)
+from knowledge.pipeline.readers.media_type import ARCHIVE_SUFFIXES, detect
+from knowledge.pipeline.sources.children import Broken, Child, Entry, Folder, Left, Opener, Pinned, Skipped
 from knowledge.pipeline.sources.directory import Accepts, shown, stamp_of
 from knowledge.pipeline.sources.ignore import Selection
-from knowledge.pipeline.sources.tooling import is_tool_file, is_tool_folder
-
-SUFFIXES: Final = frozenset({".zip", ".tar", ".tgz", ".gz", ".tbz2", ".bz2", ".txz", ".xz"})
-"""What a file must be called to be opened as an archive where nobody named it; its bytes decide then."""
-
-ARCHIVE_KEY: Final = "archive"  #: of `data`: the file that the outermost archive is, percent-encoded
-MEMBER_KEY: Final = "member"  #: of `data`: where in it this lies, the names of archives inside it included
+from knowledge.pipeline.tooling import is_tool_file, is_tool_folder
 
 MAX_INFLATED_BYTES: Final = 8 << 30  #: of all that is packed in one archive
-MAX_RATIO: Final = 200  #: inflated bytes for each byte of the archive; text reaches twenty, a bomb a thousand
-SLACK_BYTES: Final = 64 << 20  #: more than that, so that a small archive of blanks is no bomb yet
 MAX_ENTRIES: Final = 200_000
 MAX_DEPTH: Final = 4  #: the archive itself, and three levels inside it
 
@@ -66,9 +50,6 @@ _FAULTS: Final = {
     MemberFault.LINK: SkipReason.SYMLINK,
     MemberFault.SPECIAL: SkipReason.SPECIAL,
 }
-
-
-Opened = Callable[[Path], AbstractContextManager[Path]]
 
 
 def is_archive(path: Path, name: str) -> bool:
@@ -81,7 +62,7 @@ def is_archive(path: Path, name: str) -> bool:
 
 def member_of(data: Mapping[str, object]) -> tuple[Path, str] | None:
     """The archive on disk that a row's bytes come from, and where they lie in it; None for what comes from no archive."""
-    archive, member = data.get(ARCHIVE_KEY), data.get(MEMBER_KEY)
+    archive, member = data.get(DataKey.ARCHIVE), data.get(DataKey.MEMBER)
     if not isinstance(archive, str) or not isinstance(member, str):
         return None
     return Path(os.fsdecode(unquote_to_bytes(archive))), member
@@ -95,8 +76,7 @@ class ArchiveChildren:
         source: the archive, or the place in it, as its item shows it.
         accepts: see `directory.DirectoryChildren`; it is given a file with the first bytes of the member.
         place: below what the children lie; empty for the archive itself.
-        opened: gives the path to read the bytes of `path` from; for a caller who may not have every file read, one that leads
-            to the file that was judged, whatever lies at `path` by now.
+        pinned: gives the path to read the bytes of `path` from.
         prefix: stands before the `relative` of each entry, with a closing slash; for an archive that lies in a folder.
     """
 
@@ -106,7 +86,7 @@ class ArchiveChildren:
     place: str = ""
     prefix: str = ""
     selection: Selection = field(default_factory=Selection)
-    opened: Opened = nullcontext
+    pinned: Pinned = nullcontext
 
     def scan(self, checkpoint: Checkpoint) -> Generator[Entry, None, None]:
         """Every file, in the order of the archive, read in one pass.
@@ -131,22 +111,27 @@ class ArchiveChildren:
     def _readable(self) -> Iterator[Path]:
         with ExitStack() as stack:
             try:
-                place = stack.enter_context(self.opened(self.path))
+                place = stack.enter_context(self.pinned(self.path))
             except OSError as error:
                 raise _unreadable(self.path, error) from error
             yield place
 
 
 def inside(
-    child: Child, accepts: Accepts, selection: Selection, checkpoint: Checkpoint, opened: Opened = nullcontext
+    child: Child, accepts: Accepts, selection: Selection, checkpoint: Checkpoint, pinned: Pinned = nullcontext
 ) -> Iterator[Entry] | None:
-    """The entries of an archive that lies in a folder, in its place; None if the file is none."""
-    if not isinstance(child.content, Path) or Path(child.relative).suffix.lower() not in SUFFIXES:
+    """The entries of an archive that lies in a folder, in its place; None if the file is none.
+
+    Raises:
+        PathNotAllowed, OSError: as `pinned`.
+    """
+    if not isinstance(child.content, Path) or Path(child.relative).suffix.lower() not in ARCHIVE_SUFFIXES:
         return None
-    if not is_archive(child.content, child.relative):
-        return None
+    with pinned(child.content) as place:
+        if not is_archive(place, child.relative):
+            return None
     return _nested(
-        child, ArchiveChildren(child.content, child.source, accepts, "", f"{child.relative}/", selection, opened), checkpoint
+        child, ArchiveChildren(child.content, child.source, accepts, "", f"{child.relative}/", selection, pinned), checkpoint
     )
 
 
@@ -176,7 +161,7 @@ def _unreadable(path: Path, error: OSError) -> PathNotFound | PathUnreadable:
 
 def _budget(packed_bytes: int) -> Budget:
     """Time is no limit here: the job that expands has its own ways to stop."""
-    inflated = min(MAX_INFLATED_BYTES, MAX_RATIO * packed_bytes + SLACK_BYTES)
+    inflated = min(MAX_INFLATED_BYTES, most_inflated_bytes(packed_bytes))
     return Budget(inflated_bytes=inflated, entries=MAX_ENTRIES, depth=MAX_DEPTH, seconds=float("inf"))
 
 
@@ -216,7 +201,7 @@ class _Walk:
             self._has_locked |= reason is SkipReason.ENCRYPTED
             yield Skipped(relative, reason)
             return
-        if Path(member.name).suffix.lower() in SUFFIXES:
+        if Path(member.name).suffix.lower() in ARCHIVE_SUFFIXES:
             yield from self._deeper(member, place)
             return
         try:
@@ -233,10 +218,12 @@ class _Walk:
 
     def _reason(self, member: Member, relative: str) -> SkipReason | None:
         *folders, name = relative.split("/")
-        if any(is_tool_folder(folder) for folder in folders) or is_tool_file(name):
+        if any(is_tool_folder(folder) for folder in folders):
             return SkipReason.TOOLING
         if any(part.startswith(".") for part in (*folders, name)):
             return SkipReason.HIDDEN
+        if is_tool_file(name):
+            return SkipReason.TOOLING
         above = ""
         for folder in folders:
             above = f"{above}/{folder}" if above else folder
@@ -310,7 +297,7 @@ class _Walk:
         self._has_any = True
         self._times[relative] += 1
         times = self._times[relative]
-        data = self._data(place) | ({OCCURRENCE_KEY: times} if times > 1 else {})
+        data = self._data(place) | ({DataKey.OCCURRENCE: times} if times > 1 else {})
         source = f"{self._asked.source}/{relative.removeprefix(self._asked.prefix)}"
         return Child(ItemType.FILE, relative, source, content, size=size, stamp=self._stamp, data=data)
 
@@ -325,7 +312,7 @@ class _Walk:
                 yield Folder(folder, data=self._data("/".join(places[:-level])))
 
     def _data(self, place: str) -> dict[str, object]:
-        return {ARCHIVE_KEY: self._archive, MEMBER_KEY: place}
+        return {DataKey.ARCHIVE: self._archive, DataKey.MEMBER: place}
 
 
 def _unpack(stream: BinaryIO, file: IO[bytes]) -> None:

@@ -29,54 +29,19 @@ indexes the child fetches them.
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
-from typing import IO, Final, Protocol
+from typing import IO, Protocol
 
 from knowledge.errors import KnowledgeError
 from knowledge.model.documents import Checkpoint
+from knowledge.model.item_data import DataKey
+from knowledge.model.skip_reason import SkipReason
 from knowledge.model.status import ItemType
 
-PATH_BYTES_KEY: Final = "path_bytes"  #: of `data`: the path to the byte, where `source` does not say it
-OCCURRENCE_KEY: Final = "occurrence"  #: of `data`: 2, 3 … for members of an archive that share one name
-
 Opener = Callable[[], AbstractContextManager[IO[bytes]]]
-
-
-class SkipReason(StrEnum):
-    HIDDEN = "hidden"  #: its name starts with a dot
-    TOOLING = "tooling"  #: made by tools for tools: packages, caches, lock files
-    IGNORED = "ignored"  #: an ignore file says so
-    EXCLUDED = "excluded"  #: the item's own patterns say so
-    SYMLINK = "symlink"  #: never followed
-    DANGLING = "dangling"  #: a symbolic link that leads nowhere
-    SPECIAL = "special"  #: a pipe, socket or device
-    UNSUPPORTED = "unsupported"  #: no reader claims its extension, and it is no text
-    BINARY = "binary"  #: named like text, holds binary data
-    EMPTY = "empty"  #: 0 bytes
-    ENCRYPTED = "encrypted"  #: a member of an archive that needs a password
-    CORRUPT = "corrupt"  #: a member of an archive that is damaged
-    OWN = "own"  #: the data directory lies inside the folder, or the folder inside the data directory
-    INVALID = "invalid"  #: a sitemap names an address that is none
-    OVER_LIMIT = "over_limit"  #: more pages than one sitemap may bring
-    UNREADABLE = "unreadable"  #: it could not be looked at; below it nothing is known
-
-
-EXPECTED: Final = frozenset({SkipReason.HIDDEN, SkipReason.TOOLING, SkipReason.IGNORED, SkipReason.EXCLUDED})
-"""What nobody is surprised to miss: counted, and not worth a notice."""
-
-STILL_THERE: Final = frozenset(
-    {
-        SkipReason.BINARY,
-        SkipReason.CORRUPT,
-        SkipReason.EMPTY,
-        SkipReason.ENCRYPTED,
-        SkipReason.OVER_LIMIT,
-        SkipReason.UNREADABLE,
-        SkipReason.UNSUPPORTED,
-    }
-)
-"""What a known file may become without having vanished; it keeps what it has in the index."""
+Pinned = Callable[[Path], AbstractContextManager[Path]]
+"""(path) -> the path to look at and read from. For a caller who may not have every file read it leads to the file that was
+judged, whatever lies at `path` by now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +130,6 @@ class Children(Protocol):
 
 def key_of(source: str, data: Mapping[str, object]) -> str:
     """What tells a child from all others of its container; a NUL is in no path and in no address."""
-    place = data.get(PATH_BYTES_KEY)
-    occurrence = data.get(OCCURRENCE_KEY, 1)
+    place = data.get(DataKey.PATH_BYTES)
+    occurrence = data.get(DataKey.OCCURRENCE, 1)
     return f"{source}\0{occurrence}" if place is None else f"{place}\0{occurrence}\0"

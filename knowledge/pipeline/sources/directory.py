@@ -12,6 +12,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -19,11 +20,13 @@ from urllib.parse import quote_from_bytes
 
 from knowledge.errors import PathNotAllowed, PathNotFound, PathUnreadable
 from knowledge.model.documents import Checkpoint
+from knowledge.model.item_data import DataKey
 from knowledge.model.names import safe_name
+from knowledge.model.skip_reason import SkipReason
 from knowledge.model.status import ItemType
-from knowledge.pipeline.sources.children import PATH_BYTES_KEY, Child, Entry, Folder, Left, Skipped, SkipReason
+from knowledge.pipeline.sources.children import Child, Entry, Folder, Left, Pinned, Skipped
 from knowledge.pipeline.sources.ignore import FILES, Opens, Rules, Selection, rules_of
-from knowledge.pipeline.sources.tooling import is_marked, is_tool_file, is_tool_folder
+from knowledge.pipeline.tooling import is_marked, is_tool_file, is_tool_folder
 
 _SURROGATES: Final = re.compile(r"[\ud800-\udfff]")
 
@@ -47,7 +50,7 @@ def shown(name: str) -> str:
 
 def place_of(path: str) -> dict[str, object]:
     """What must be remembered of a path that `shown` does not say: nothing, for most."""
-    return {} if shown(path) == path else {PATH_BYTES_KEY: quote_from_bytes(os.fsencode(path))}
+    return {} if shown(path) == path else {DataKey.PATH_BYTES: quote_from_bytes(os.fsencode(path))}
 
 
 def stamp_of(state: os.stat_result) -> str:
@@ -66,6 +69,7 @@ class DirectoryChildren:
         is_own: asked for each folder below `root` and each file before `accepts`; what is own is neither listed nor opened.
         names: lists a folder for a caller whose reach ends somewhere; a folder outside it counts as the link that led there.
         opens: opens an ignore file for such a caller; those of folders above its reach do not count.
+        pinned: gives the path by which `accepts` looks at a file.
         inside: asked for each file before `accepts`; the entries of an archive come instead of it.
     """
 
@@ -77,6 +81,7 @@ class DirectoryChildren:
     above: str = ""
     names: Names | None = None
     opens: Opens | None = None
+    pinned: Pinned = nullcontext
 
     def scan(self, checkpoint: Checkpoint) -> Generator[Entry, None, None]:
         """Every entry below the folder, lazily.
@@ -126,7 +131,7 @@ class DirectoryChildren:
             return self._child(path, relative, state)
         except FileNotFoundError:
             return None
-        except PathNotAllowed:  # a moment ago it was a folder
+        except PathNotAllowed:  # a moment ago it was a folder or a file
             return Skipped(relative, SkipReason.SYMLINK)
         except OSError:
             return Skipped(relative, SkipReason.UNREADABLE, is_directory=is_directory)
@@ -173,7 +178,8 @@ class DirectoryChildren:
         )
         if (inside := self.inside(child)) is not None:
             return inside
-        reason = self.accepts(safe_name(relative.rpartition("/")[2]), place)
+        with self.pinned(place) as judged:
+            reason = self.accepts(safe_name(relative.rpartition("/")[2]), judged)
         return child if reason is None else Skipped(relative, reason)
 
 

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Final
 
 from knowledge.model.names import safe_name
-from knowledge.pipeline.sources.snapshot import Frontmatter, serialise
+from knowledge.pipeline.snapshot import Frontmatter, serialise
 
 STEM_CHARACTERS: Final = 80
 FALLBACK: Final = "note"

@@ -15,10 +15,11 @@ from urllib.parse import urljoin
 
 from knowledge.errors import CorruptSource, FetchBlocked, FetchFault, FetchSlowDown, FetchTooLarge, InvalidUrl
 from knowledge.model.documents import Checkpoint
+from knowledge.model.skip_reason import SkipReason
 from knowledge.model.status import ItemType
 from knowledge.model.urls import normal_url
 from knowledge.pipeline.http.client import Answer
-from knowledge.pipeline.sources.children import Child, Entry, Partial, Skipped, SkipReason
+from knowledge.pipeline.sources.children import Child, Entry, Partial, Skipped
 from knowledge.pipeline.sources.page import read_page
 from knowledge.pipeline.sources.url import Web, is_html, lower, require_success
 from knowledge.pipeline.sources.walls import is_wall

@@ -98,7 +98,7 @@ class Web:
     robots: Robots
     service: ReaderService | None = None  #: fetches the pages in our place
     obey_robots: Literal["children", "always", "never"] = "children"  #: of single pages, a person has asked for each
-    page_bytes: int = 5_000_000  #: of HTML; files may have as much as the client takes
+    page_bytes: int = 5 << 20  #: of HTML; files may have as much as the client takes
     host_at_once: int = 3
     host_per_minute: int = 60
     service_at_once: int = 3

@@ -50,6 +50,13 @@ def test_service_on_this_machine_may_be_asked_and_nothing_else_on_it(settings):
             web.client.get(service.url("/admin"))
 
 
+def test_sizes_are_in_mib_as_their_names_say(settings):
+    """Of a page and of a file alike."""
+    web = wiring.web(settings(url_page_max_mib="7", http_max_mib="9"))
+
+    assert (7 << 20, 9 << 20) == (web.page_bytes, web.client.limits.max_bytes)
+
+
 def test_allow_list_opens_what_it_names(settings):
     """As a JSON list, like other lists."""
     with WebServer() as page:

@@ -6,8 +6,8 @@ import shutil
 import pytest
 
 from knowledge.errors import SourcesMissing, StorageFull
+from knowledge.model import budget
 from knowledge.model.status import ItemStatus, ItemType
-from knowledge.pipeline.sources import archive
 from tests.archives import bomb, locked, nested, tarred, written, zipped
 from tests.regression.faults import hooked
 
@@ -158,7 +158,7 @@ def test_an_archive_that_cannot_be_read_any_more_purges_nothing(house, base, pac
     (root,) = house.add(base, packed)
     house.work()
     before = paths(house, base)
-    monkeypatch.setattr(archive, "SLACK_BYTES", 1 << 20)
+    monkeypatch.setattr(budget, "SLACK_BYTES", 1 << 20)
     changed = {
         "damaged": (b"PK\x03\x04 nothing", "corrupt"),
         "empty": (zipped({}), "sources_unverifiable"),
@@ -228,7 +228,7 @@ def test_archives_too_deep_end_in_a_failure_with_its_figure(house, base, tmp_pat
 @pytest.mark.parametrize("where", ["alone", "in a folder"])
 def test_a_bomb_fails_with_its_figure_and_leaves_no_bytes(house, base, tmp_path, monkeypatch, where):
     """Nothing of it stays beside raw/, and the files next to it are indexed."""
-    monkeypatch.setattr(archive, "SLACK_BYTES", 1 << 20)
+    monkeypatch.setattr(budget, "SLACK_BYTES", 1 << 20)
     path = written(tmp_path / "docs" / "a.zip", bomb(8))
     written(tmp_path / "docs" / "b.md", b"b")
     house.add(base, path if where == "alone" else path.parent)

@@ -14,8 +14,8 @@ from knowledge.model.status import ItemStatus, ItemType
 from knowledge.pipeline.conversion.ocr import OcrProcessor
 from knowledge.pipeline.http.address import AllowList
 from knowledge.pipeline.http.client import Limits, WebClient
+from knowledge.pipeline.snapshot import strip
 from knowledge.pipeline.sources.robots import Robots
-from knowledge.pipeline.sources.snapshot import strip
 from knowledge.pipeline.sources.url import Web
 from tests.fakes.web_server import WebServer
 from tests.house import House

@@ -2,6 +2,7 @@
 
 import json
 from contextlib import suppress
+from itertools import count
 from zipfile import ZipFile
 
 import pytest
@@ -230,13 +231,14 @@ def test_a_link_that_a_client_leaves_is_not_followed_by_the_owners_reindex(house
 
 @pytest.fixture
 def swap(inbox, outside, monkeypatch):
-    """Puts a link to the secret in the place of a file or folder at the last moment: when it is about to be opened."""
+    """Puts a link to the secret in the place of a file or folder at the last moment: when it is about to be opened, the first
+    time or after so many times."""
 
-    def swap(place, target):
-        opens = reach._open_unfollowed
+    def swap(place, target, after=0):
+        opens, times = reach._open_unfollowed, count()
 
         def swapping(real, flags):
-            if real.is_relative_to(place) and not place.is_symlink():
+            if real.is_relative_to(place) and not place.is_symlink() and next(times) == after:
                 place.rename(inbox / "aside")
                 place.symlink_to(target)
             return opens(real, flags)
@@ -247,10 +249,11 @@ def swap(inbox, outside, monkeypatch):
     return swap
 
 
-def test_a_file_swapped_while_it_is_added_is_refused(house, near, base, inbox, outside, swap):
-    """The copy is made of the file that was judged, or not at all."""
+@pytest.mark.parametrize("after", [0, 1, 2])
+def test_a_file_swapped_while_it_is_added_is_refused(house, near, base, inbox, outside, swap, after):
+    """When it is checked, when its bytes tell an archive, when it is copied: what was judged is opened, or nothing."""
     place = _written(inbox / "secret.md", "harmless")
-    swap(place, outside / "secret.md")
+    swap(place, outside / "secret.md", after)
 
     with pytest.raises(KnowledgeError) as refusal:
         near.add_items(base.id, [FileInput(path=place)])
@@ -324,8 +327,8 @@ def test_a_file_swapped_between_listing_and_copying_is_left_out(house, near, bas
     assert {"path_not_allowed": 1} == house.item(root).data["skipped"]["reasons"]
 
 
-@pytest.mark.parametrize("how", ["named", "in a folder"])
-def test_an_archive_swapped_while_it_is_opened_is_not_read(house, near, base, inbox, outside, swap, how):
+@pytest.mark.parametrize(("how", "after"), [("named", 0), ("in a folder", 1)])
+def test_an_archive_swapped_while_it_is_opened_is_not_read(house, near, base, inbox, outside, swap, how, after):
     """Its members come from the file that was judged, or there are none."""
     top = inbox / "docs"
     top.mkdir()
@@ -335,13 +338,29 @@ def test_an_archive_swapped_while_it_is_opened_is_not_read(house, near, base, in
             archive.writestr("a.md", text)
     _written(top / "b.md", "the text of b")
     near.add_items(base.id, [FileInput(path=place) if how == "named" else DirectoryInput(path=top)])
-    swap(place, outside / "theirs.zip")
+    swap(place, outside / "theirs.zip", after)
     house.work()
 
     assert not finds_secret(house, base.id)
     (archive,) = [item for item in house.items(base) if item.type is ItemType.ARCHIVE]
     assert (ItemStatus.FAILED, True) == (archive.status, archive.error in ("path_not_allowed", "path_unreadable"))
     assert (how == "in a folder") is bool(house.service.search(base.id, "text").hits)
+
+
+@pytest.mark.parametrize("name", ["papers.zip", "page", "notes.md"])
+def test_a_file_swapped_before_it_is_looked_at_is_left_out(house, near, base, inbox, outside, swap, name):
+    """Whether it is an archive, or text, is not told of another file either."""
+    top = inbox / "docs"
+    top.mkdir()
+    place = _written(top / name, "harmless")
+    (root,) = near.add_items(base.id, [DirectoryInput(path=top)]).items
+    swap(place, outside / "secret.md")
+    house.work()
+
+    assert {"reasons": {"unreadable": 1}, "count": 1} == {
+        key: value for key, value in house.item(root).data["skipped"].items() if key != "sample"
+    }
+    assert [root.id] == [item.id for item in house.items(base)]
 
 
 @pytest.mark.parametrize("who", ["the client", "the owner"])

@@ -68,7 +68,6 @@ def _make_rate() -> None:
         sa.Column("released_at", sa.BigInteger()),
     )
     op.create_index("ix_rate_scope_starts", "knowledge_rate", ["scope", "starts_at"])
-    op.create_index("ix_rate_scope_job", "knowledge_rate", ["scope", "job_id"])
 
 
 def _rewrite_checks() -> None:

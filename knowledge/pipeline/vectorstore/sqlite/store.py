@@ -88,14 +88,6 @@ class SqliteIndexStore:
             best = nearest.scan_all(connection, query, limit) if small else nearest.search(connection, cache, query, limit)
             return passages.hits(connection, best.ranked(), limit)
 
-    def nearest_exact(self, vector: Vector, limit: int) -> list[LaneHit]:
-        """As `nearest`, by reading every vector: slow, and right by construction."""
-        query = self._unit_query(vector)
-        if query is None or limit <= 0:
-            return []
-        with self._snapshot() as connection:
-            return passages.hits(connection, nearest.scan_all(connection, query, limit).ranked(), limit)
-
     def fetch(self, unit_ids: Sequence[str]) -> dict[str, StoredUnit]:
         with self._snapshot() as connection:
             return passages.fetch(connection, unit_ids)

@@ -57,9 +57,10 @@ def test_member_that_cannot_be_read_is_named(read):
     assert (3, 2) == (result.quality.pages, result.quality.pages_with_text)
 
 
-def test_what_systems_add_for_themselves_is_left_out(read):
-    """Three files with the metadata of a Mac are three files."""
-    clutter = {"__MACOSX/._a.txt": b"\0\5\x16\7", ".DS_Store": b"\0\0", "x/Thumbs.db": b"\0"}
+def test_what_tools_and_systems_add_for_themselves_is_left_out(read):
+    """Three files with the metadata of a Mac are three files; what an import leaves out is left out here."""
+    clutter = {"__MACOSX/._a.txt": b"\0\5\x16\7", ".DS_Store": b"\0\0", "x/Thumbs.db": b"\0", "._b.txt": b"\0\5\x16\7"}
+    clutter |= {"desktop.ini": b"words", "x/~$a.docx": b"\5me", "x/node_modules/p/readme.md": b"words"}
     result = read(made.archive({"a.txt": b"one", "b.txt": b"two", "c.txt": b"three"} | clutter))
 
     assert ["a.txt", "b.txt", "c.txt"] == [document.locator for document in result.documents]

@@ -83,6 +83,8 @@ def test_bytes_decide(kind, name, data, expected):
         ("a.pdf", b"version https://example.org/pointer", CorruptSource),
         ("a.docx", made.docx("")[:-40], CorruptSource),
         ("a.zip", b"PK\3\4 and no more", CorruptSource),
+        ("a.tar", b"<!-- the download failed -->", CorruptSource),
+        ("a.txz", NOISE, CorruptSource),
         ("a.txt", made.archive({"a": "b"}), BinarySource),
         ("a.xls", b"one\ttwo and then words\nover lines", CorruptSource),
     ],

@@ -15,10 +15,11 @@ from knowledge.errors import (
     UnsupportedSource,
 )
 from knowledge.model.documents import Document
+from knowledge.model.skip_reason import SkipReason
 from knowledge.model.status import Notice
 from knowledge.pipeline.readers import registry as registry_module
+from knowledge.pipeline.readers.media_type import LEFT_OUT_SUFFIXES
 from knowledge.pipeline.readers.registry import ReaderRegistry
-from knowledge.pipeline.sources.children import SkipReason
 
 
 class FakeReader:
@@ -176,6 +177,11 @@ def test_directory_import_takes_what_a_reader_claims(tmp_path, name, data, reaso
     (tmp_path / "x").write_bytes(data)
 
     assert reason == ReaderRegistry.installed().accepts(name, tmp_path / "x")
+
+
+def test_what_is_left_out_by_name_has_no_reader():
+    """A suffix that is in both lists would be taken, and the list that says otherwise would mislead."""
+    assert frozenset() == LEFT_OUT_SUFFIXES & ReaderRegistry.installed().suffixes
 
 
 def test_files_of_unwanted_names_are_not_opened(tmp_path):

@@ -6,10 +6,12 @@ import time
 import pytest
 
 from knowledge.errors import CancelRequested, CorruptSource, EncryptedSource, PathNotFound, PathUnreadable, ReaderBudgetExceeded
+from knowledge.model import budget
+from knowledge.model.skip_reason import SkipReason
 from knowledge.model.status import ItemType
 from knowledge.pipeline.sources import archive
 from knowledge.pipeline.sources.archive import ArchiveChildren, is_archive, member_of
-from knowledge.pipeline.sources.children import Broken, Child, Folder, Skipped, SkipReason
+from knowledge.pipeline.sources.children import Broken, Child, Folder, Skipped
 from knowledge.pipeline.sources.ignore import Selection
 from tests.archives import bomb, locked, nested, renamed, tarred, with_specials, written, zip_with_link, zipped
 
@@ -208,7 +210,7 @@ def test_three_levels_inside_are_read(tmp_path):
 @pytest.mark.parametrize("how", ["one member", "inside another", "all together"])
 def test_a_bomb_is_refused_with_its_figures(tmp_path, how, monkeypatch):
     """The budget holds for everything that is packed in the archive, and is seen while it is unpacked."""
-    monkeypatch.setattr(archive, "SLACK_BYTES", 4 << 20)
+    monkeypatch.setattr(budget, "SLACK_BYTES", 4 << 20)
     packed = {
         "one member": lambda: bomb(40),
         "inside another": lambda: zipped({"in.zip": bomb(40)}),
@@ -226,7 +228,7 @@ def test_a_bomb_is_refused_with_its_figures(tmp_path, how, monkeypatch):
 
 def test_the_last_member_over_the_budget_is_seen_too(tmp_path, monkeypatch):
     """Also when the one who reads it takes the refusal for a fault of that member."""
-    monkeypatch.setattr(archive, "SLACK_BYTES", 1 << 20)
+    monkeypatch.setattr(budget, "SLACK_BYTES", 1 << 20)
     path = written(tmp_path / "a.zip", bomb(8))
     entries = ArchiveChildren(path, str(path), take_all).scan(lambda: None)
     with next(entries).content() as stream, pytest.raises(ReaderBudgetExceeded):

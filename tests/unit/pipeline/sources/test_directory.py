@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from knowledge.errors import CancelRequested, PathNotFound, PathUnreadable
+from knowledge.model.skip_reason import SkipReason
 from knowledge.model.status import ItemType
 from knowledge.pipeline.sources import directory
-from knowledge.pipeline.sources.children import Child, Skipped, SkipReason
+from knowledge.pipeline.sources.children import Child, Skipped
 from knowledge.pipeline.sources.directory import DirectoryChildren
 
 

@@ -6,7 +6,8 @@ import time
 import pytest
 
 from knowledge.errors import InvalidInput
-from knowledge.pipeline.sources.children import Child, Skipped, SkipReason
+from knowledge.model.skip_reason import SkipReason
+from knowledge.pipeline.sources.children import Child, Skipped
 from knowledge.pipeline.sources.directory import DirectoryChildren
 from knowledge.pipeline.sources.ignore import MAX_FILE_BYTES, Rules, Selection, require_patterns, rules_of
 

@@ -5,9 +5,10 @@ import gzip
 import pytest
 
 from knowledge.errors import CorruptSource, FetchBlocked, FetchFault, FetchSlowDown, FetchTooLarge
+from knowledge.model.skip_reason import SkipReason
 from knowledge.pipeline.http.address import AllowList
 from knowledge.pipeline.http.client import Limits, WebClient
-from knowledge.pipeline.sources.children import Child, Partial, Skipped, SkipReason
+from knowledge.pipeline.sources.children import Child, Partial, Skipped
 from knowledge.pipeline.sources.robots import Robots
 from knowledge.pipeline.sources.sitemap import SitemapChildren
 from knowledge.pipeline.sources.url import Web

@@ -9,6 +9,7 @@ import pytest
 from knowledge.pipeline.vectorstore.sqlite.nearest import SCAN_ALL_UP_TO
 from tests.bench.materials import materials, numbered_texts
 from tests.bench.vector_sets import MAKERS
+from tests.unit.pipeline.vectorstore.sqlite.exact import nearest_exact
 from tests.unit.pipeline.vectorstore.sqlite.soundness import assert_sound
 
 ROWS, QUERIES, EACH = 6000, 60, 20
@@ -24,7 +25,7 @@ def recall(store, queries, limit=10):
     """Mean share of the exact best that are found; a hit as good as the last of them counts."""
     shares = []
     for query in queries:
-        last = store.nearest_exact(query, limit)[-1].score
+        last = nearest_exact(store.path, query, limit)[-1].score
         shares.append(sum(hit.score >= last - 1e-6 for hit in store.nearest(query, limit)) / limit)
     return float(np.mean(shares))
 
@@ -72,7 +73,7 @@ def test_scores_are_exact(stores):
     fill(store, rows * 3)
 
     for query in queries:
-        exact = {hit.unit_id: hit.score for hit in store.nearest_exact(query, 10)}
+        exact = {hit.unit_id: hit.score for hit in nearest_exact(store.path, query, 10)}
         found = {hit.unit_id: hit.score for hit in store.nearest(query, 10)}
         assert exact == pytest.approx(found, abs=1e-5)
 

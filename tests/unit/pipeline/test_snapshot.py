@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.pipeline.sources.snapshot import Frontmatter, serialise, strip
+from knowledge.pipeline.snapshot import Frontmatter, serialise, strip
 
 
 def test_block_has_json_quoted_values_in_fixed_order():
