@@ -95,7 +95,7 @@ class Item:
         Never the name of a copy: neither that of a conversion or snapshot, nor the number that a namesake got. Two items may
         have one name.
         """
-        if self.type is ItemType.URL and not isinstance(self.data.get("title"), str):
+        if self.type is ItemType.URL and not isinstance(self.data.get(DataKey.TITLE), str):
             return self.source
         own = self.source if self.type is ItemType.NOTE else self.title
         folders = (self.relative_path or "").split("/")[:-1]

@@ -67,7 +67,7 @@ def commands(command: Any, path: str) -> Iterator[Any]:
         yield from commands(child, words) if hasattr(child, "commands") else [pytest.param(words, child, id=words)]
 
 
-@pytest.mark.parametrize(("path", "command"), commands(typer.main.get_command(app), "knowledge"))
+@pytest.mark.parametrize(("path", "command"), list(commands(typer.main.get_command(app), "knowledge")))
 def test_command_has_an_example(path, command):
     """Each command's help shows one call of it."""
     assert f"Example: {path}" in f"{command.help}{command.epilog}".replace("\n", " ")
