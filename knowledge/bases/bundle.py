@@ -204,9 +204,11 @@ def _fill(rt: Runtime, made: Base, bundle: Bundle, archive: zipfile.ZipFile, err
         with rt.locks.base(made.id), placing(rt, made.id) as placed, rt.db.write(durable=True) as tx:
             bases.require_runnable(tx, made.id)
             items.insert(tx, made.id, [_row(rt, item, ids, error) for item in bundle.items])
+            claims = paths.Claims(tx, made.id)
             for item in bundle.items:
-                if item.group_id is None and item.relative_path is not None:
-                    paths.reserve(tx, made.id, ids[item.id], item.relative_path, directory=item.type in CONTAINERS)
+                if item.relative_path is not None:
+                    claims.take(ids[item.id], item.relative_path)
+            claims.hold()
             for path, bytes_ in staged.items():
                 placed.append(path)
                 rt.files.publish(bytes_, path)

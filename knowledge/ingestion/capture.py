@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from io import BytesIO
-from itertools import count
 from typing import Any, Final
 
 from knowledge.catalog import items, jobs, rate
@@ -22,11 +21,10 @@ from knowledge.db.columns import utc_now
 from knowledge.db.engine import Tx
 from knowledge.errors import FetchRefused, FetchSlowDown, KnowledgeError
 from knowledge.files.store import Staged
-from knowledge.ingestion.placing import free_name, placing
+from knowledge.ingestion.placing import free_path, placing
 from knowledge.ingestion.run import PutBack, Run
 from knowledge.model.documents import ReadResult
 from knowledge.model.jobs import Job
-from knowledge.model.names import folded, numbered
 from knowledge.model.status import ItemType, Notice
 from knowledge.model.views import Item
 from knowledge.pipeline.sources.snapshot import Frontmatter, serialise
@@ -171,12 +169,8 @@ def _capture(item: Item) -> dict[str, Any]:
 
 def _free_path(rt: Runtime, tx: Tx, item: Item, name: str) -> str:
     """A name that no item has and the disk does not hold: among all roots, or inside the container that it was found in."""
-    if item.group_id is None:
-        return free_name(rt, tx, item.base_id, item.id, name)
-    folder = items.get(tx, item.group_id).relative_path
-    taken = {folded(path) for path in items.paths_below(tx, item.base_id, f"{folder}")}
-    wanted = (f"{folder}/{numbered(name, number)}" for number in count())
-    return next(path for path in wanted if folded(path) not in taken and not rt.files.exists(item.base_id, path))
+    folder = "" if item.group_id is None else items.get(tx, item.group_id).relative_path or ""
+    return free_path(rt, tx, item.base_id, item.id, name, folder=folder)
 
 
 def _waiting(job: Job) -> dict[str, object]:

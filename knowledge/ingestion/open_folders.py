@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 
 from knowledge.catalog import items
 from knowledge.catalog.items import Known
+from knowledge.catalog.paths import Claims
 from knowledge.db.engine import Database, Tx
 from knowledge.model.ids import ItemId
-from knowledge.model.names import folded, numbered, safe_name
+from knowledge.model.names import safe_name
 from knowledge.model.status import CONTAINERS, ItemStatus, ItemType
 from knowledge.model.views import Item
 from knowledge.pipeline.sources.children import STILL_THERE, Skipped, SkipReason, key_of
@@ -30,7 +31,6 @@ class OpenFolder:
     id: ItemId | None = None
     path: str | None = None  #: below raw/
     known: dict[tuple[ItemType, str], Known] = field(default_factory=dict)  #: by type and key
-    taken: set[str] = field(default_factory=set)  #: folded names of its children below raw/
     seen: set[ItemId] = field(default_factory=set)
     is_kept: bool = False  #: something in it is there, or may be
     is_unlisted: bool = False  #: not all of it could be looked at
@@ -50,14 +50,10 @@ class OpenFolder:
             folder = folder.above
         return False
 
-    def place(self, name: str, *, directory: bool = False) -> str:
-        """A stored path in this folder that no other entry has, also on a disk that ignores case."""
+    def place(self, claims: Claims, item_id: ItemId, name: str, *, directory: bool = False) -> str:
+        """A stored path in this folder for an entry that is new in it."""
         assert self.path is not None
-        number, wanted = 0, safe_name(name)
-        while folded(chosen := numbered(wanted, number, directory=directory)) in self.taken:
-            number += 1
-        self.taken.add(folded(chosen))
-        return f"{self.path}/{chosen}"
+        return claims.claim(item_id, safe_name(name), folder=self.path, directory=directory)
 
 
 class OpenFolders:
@@ -152,8 +148,6 @@ class OpenFolders:
         with self._db.read() as tx:
             for known in items.children(tx, self._base_id, folder.id):
                 folder.known[known.type, key_of(known.source, known.data)] = known
-                if known.path is not None:
-                    folder.taken.add(folded(known.path.rpartition("/")[2]))
         return folder
 
     def _close(self, folder: OpenFolder) -> None:
