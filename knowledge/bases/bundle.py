@@ -25,6 +25,7 @@ from typing import Final, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from knowledge.bases.bundle_data import data_of
 from knowledge.bases.create import create_base
 from knowledge.bases.delete import delete_base
 from knowledge.catalog import bases, groups, items, jobs, paths, status
@@ -38,7 +39,7 @@ from knowledge.ingestion.placing import placing
 from knowledge.ingestion.purge import purge_remains
 from knowledge.model.documents import Vector
 from knowledge.model.ids import ItemId, new_item_id
-from knowledge.model.inputs import MAX_NOTE_CHARACTERS, BaseInput, NonBlank
+from knowledge.model.inputs import BaseInput, NonBlank
 from knowledge.model.jobs import JobSpec
 from knowledge.model.names import folded
 from knowledge.model.status import CONTAINERS, ItemStatus, ItemType
@@ -85,9 +86,9 @@ class BundleItem(BaseModel):
 
     @model_validator(mode="after")
     def _is_whole(self) -> "BundleItem":
-        content = self.data.get("content")
-        if self.type == "note" and not (isinstance(content, str) and len(content) <= MAX_NOTE_CHARACTERS):
-            raise ValueError("a note needs its content in `data`")
+        self.data = data_of(self.type, self.data)
+        if self.type not in BY_ADDRESS and "\0" in self.source:
+            raise ValueError("a source must not hold a NUL")
         if self.relative_path is None and self.type != "url":
             raise ValueError(f"a {self.type} needs its relative_path")
         if self.type in BY_ADDRESS:

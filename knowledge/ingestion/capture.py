@@ -9,7 +9,7 @@ back before its item changes; a server that asks to wait puts back everybody who
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -115,17 +115,25 @@ def with_capture(item: Item, read: ReadResult) -> ReadResult:
     known = _capture(item)
     if item.type is not ItemType.URL or not known:
         return read
-    replaced = int(known.get("replaced_characters") or 0)
+    charset, language, converter = (_text(known, name) for name in ("charset", "language", "converter"))
+    replaced = known.get("replaced_characters")
+    replaced = replaced if isinstance(replaced, int) and replaced > 0 else 0
     quality = replace(
         read.quality,
-        media_type="text/html" if known.get("charset") else read.quality.media_type,
-        charset=known.get("charset"),
-        language=known.get("language"),
-        converter=known.get("converter"),
+        media_type="text/html" if charset else read.quality.media_type,
+        charset=charset,
+        language=language,
+        converter=converter,
         replaced_characters=replaced,
     )
     notices = read.notices | ({Notice.ENCODING_REPLACED} if replaced else set())
     return replace(read, quality=quality, notices=notices)
+
+
+def _text(known: Mapping[str, object], name: str) -> str | None:
+    """Rows that older versions imported may hold anything."""
+    value = known.get(name)
+    return value if isinstance(value, str) else None
 
 
 def _has_to_fetch(job: Job, item: Item) -> bool:
