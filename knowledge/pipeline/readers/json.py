@@ -14,7 +14,9 @@ from knowledge.pipeline.readers.port import Finding
 
 
 class JsonReader:
-    """One document for each object of a top-level list, or for each line of JSON Lines, else one for the whole file.
+    """One document for each element of a top-level list, or for each line of JSON Lines, else one for the whole file.
+
+    Elements and lines are records: small ones share a chunk, each whole.
 
     Numbers are shown as they are written.
     """
@@ -42,7 +44,7 @@ class JsonReader:
             raise CorruptSource("This file nests deeper than can be read.") from error
         if isinstance(value, list) and any(isinstance(element, dict | list) for element in value):
             for element in value:
-                yield Document("\n".join(_lines(element)))
+                yield Document("\n".join(_lines(element)), shares=True)
         else:
             yield Document("\n".join(_lines(value)))
 
@@ -69,7 +71,7 @@ def _records(text: str) -> Iterator[Finding]:
         start = end
         try:
             if line:
-                yield Document("\n".join(_lines(_parsed(line))))
+                yield Document("\n".join(_lines(_parsed(line))), shares=True)
         except (json.JSONDecodeError, RecursionError):
             yield Notice.PARTIAL_TEXT
 
