@@ -31,6 +31,7 @@ class OpenFolder:
     id: ItemId | None = None
     path: str | None = None  #: below raw/
     known: dict[tuple[ItemType, str], Known] = field(default_factory=dict)  #: by type and key
+    by_source: dict[str, list[Known]] = field(default_factory=dict)  #: the same
     seen: set[ItemId] = field(default_factory=set)
     is_kept: bool = False  #: something in it is there, or may be
     is_unlisted: bool = False  #: not all of it could be looked at
@@ -125,9 +126,9 @@ class OpenFolders:
             return
         source = entry.source or f"{self._source}/{entry.relative}"
         above = self.enter(entry.relative.rpartition("/")[0])
-        for known in above.known.values():
+        for known in above.by_source.get(source, ()):
             is_still_there = known.type not in CONTAINERS or entry.reason is SkipReason.UNREADABLE
-            if known.source == source and is_still_there and known.status is not ItemStatus.DELETING:
+            if is_still_there and known.status is not ItemStatus.DELETING:
                 above.saw(known)
 
     def find_deleted(self, tx: Tx, folders: Iterable[OpenFolder]) -> None:
@@ -148,6 +149,7 @@ class OpenFolders:
         with self._db.read() as tx:
             for known in items.children(tx, self._base_id, folder.id):
                 folder.known[known.type, key_of(known.source, known.data)] = known
+                folder.by_source.setdefault(known.source, []).append(known)
         return folder
 
     def _close(self, folder: OpenFolder) -> None:
