@@ -1,8 +1,9 @@
 """JSON as lines that can be read and found: one property a line, `path.to.key: value`."""
 
 import json
+import re
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from knowledge.errors import CorruptSource
 from knowledge.model.documents import Document, SourceFile
@@ -11,6 +12,12 @@ from knowledge.pipeline.readers.decoding import clean, decode
 from knowledge.pipeline.readers.media_type import JSON, JSON_LINES
 from knowledge.pipeline.readers.packed import without_packed
 from knowledge.pipeline.readers.port import Finding
+
+_AS_WRITTEN: Final[dict[str, Any]] = {"parse_float": str, "parse_int": str, "parse_constant": str}
+_STRING: Final = r'"[^"\\]*(?:\\.[^"\\]*)*"'
+_COMMENT: Final = re.compile(rf"{_STRING}|//[^\n]*|/\*[\s\S]*?\*/")
+_INK: Final = re.compile(r"\S")
+_COMMA: Final = re.compile(rf"{_STRING}|,(?=\s*[\]}}])")
 
 
 class JsonReader:
@@ -34,11 +41,15 @@ class JsonReader:
         try:
             value = _parsed(text)
         except json.JSONDecodeError as error:
-            if not _has_lines(text):
+            if _has_lines(text):
+                yield from _records(text)
+            elif values := _relaxed(text):
+                for value in values:
+                    yield Document("\n".join(_lines(value)), shares=True)
+            else:
                 raise CorruptSource(
                     "This file is not valid JSON.", line=error.lineno, column=error.colno, detail=error.msg
                 ) from error
-            yield from _records(text)
             return
         except RecursionError as error:
             raise CorruptSource("This file nests deeper than can be read.") from error
@@ -50,7 +61,31 @@ class JsonReader:
 
 
 def _parsed(text: str) -> Any:
-    return json.loads(text, parse_float=str, parse_int=str, parse_constant=str)
+    return json.loads(text, **_AS_WRITTEN)
+
+
+def _relaxed(text: str) -> list[Any]:
+    """The values of a file with comments and commas too many, as programs keep their settings, or of several one after another.
+
+    Nothing if it is not that either, or not whole.
+    """
+    text = _COMMA.sub(_without, _COMMENT.sub(_without, text))
+    decoder = json.JSONDecoder(**_AS_WRITTEN)
+    values: list[Any] = []
+    place = 0
+    try:
+        while found := _INK.search(text, place):
+            value, place = decoder.raw_decode(text, found.start())
+            if not isinstance(value, dict | list):
+                return []
+            values.append(value)
+    except (json.JSONDecodeError, RecursionError):
+        return []
+    return values
+
+
+def _without(found: re.Match[str]) -> str:
+    return found.group() if found.group().startswith('"') else " "
 
 
 def _has_lines(text: str) -> bool:
