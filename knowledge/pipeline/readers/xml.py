@@ -5,10 +5,12 @@ or a reference one line.
 """
 
 import html
+import re
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 from knowledge.model.documents import Document, SourceFile
+from knowledge.model.status import Notice
 from knowledge.pipeline.readers.decoding import decode
 from knowledge.pipeline.readers.html import declared_charset, words
 from knowledge.pipeline.readers.markdown import table
@@ -26,6 +28,11 @@ _CELLS: Final = frozenset({"td", "th", "entry"})
 _ITEMS: Final = frozenset({"li", "list-item", "listitem"})
 _ONE_LINE: Final = frozenset({"element-citation", "mixed-citation", "nlm-citation", "pub-date", "string-name"})
 _MENDED_SHARE: Final = 0.5  #: of the words, which a parser that mends must keep, or they are taken without it
+
+_ROOT: Final = re.compile(r"<([^\s<>/!?][^\s<>/]*)")
+_AFTER: Final = re.compile(r"\s*>\s*(?:(?:<!--(?:[^-]|-(?!->))*-->|<\?(?:[^?]|\?(?!>))*\?>)\s*)*")
+#: One that begins none of XML's own names: without its escape libxml2 drops it, and words beside it.
+_LONE_AMPERSAND: Final = re.compile(rb"&(?!(?:amp|lt|gt|quot|apos|#[0-9]+|#x[0-9A-Fa-f]+);)")
 
 _Element = Any  #: lxml has no types of its own
 
@@ -51,6 +58,10 @@ class XmlReader:
         except (etree.XMLSyntaxError, ValueError):
             decoded = decode(data, declared=declared_charset(data))
             yield from decoded.findings()
+            if _breaks_off(decoded.text):
+                yield Notice.PARTIAL_TEXT
+            if b"\0" not in data:
+                data = _LONE_AMPERSAND.sub(b"&amp;", data)
             yield Document(_mended(data, words(decoded.text)))
         else:
             yield Document("\n".join(_lines(root)))
@@ -71,6 +82,13 @@ def parsed(data: bytes, *, mends: bool = False) -> _Element:
         resolve_entities=False, no_network=True, load_dtd=False, remove_comments=True, remove_pis=True, recover=mends
     )
     return etree.fromstring(data, parser)
+
+
+def _breaks_off(text: str) -> bool:
+    """Whether the end of the root element is not where it should be: at the end."""
+    root = _ROOT.search(text)
+    end = text.rfind(f"</{root[1]}") if root else -1
+    return root is not None and (end < 0 or _AFTER.fullmatch(text, end + len(root[1]) + 2) is None)
 
 
 def _mended(data: bytes, plain: str) -> str:

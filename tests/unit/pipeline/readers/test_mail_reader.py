@@ -228,3 +228,14 @@ def test_endless_subject_takes_no_time(read):
     subject = b"Subject: " + b"=?utf-8?q?" * 200_000
 
     assert "words" in read(subject + b"\nFrom: a@example.org\n\nwords\n").documents[0].text
+
+
+@pytest.mark.parametrize("share", [0.5, 0.75, 0.95])
+def test_mail_that_breaks_off_is_told(read, share):
+    """Its parts up to there are read; that more may have come is said."""
+    whole = mail((PLAIN, "See the list of baskets. " * 20), (PLAIN, "The second part. " * 20))
+    cut = read(whole[: int(len(whole) * share)])
+
+    assert frozenset() == read(whole).notices
+    assert {Notice.PARTIAL_TEXT} == cut.notices
+    assert "See the list of baskets." in cut.documents[0].text
