@@ -13,7 +13,6 @@ from knowledge.pipeline.readers.media_type import JSON, JSON_LINES
 from knowledge.pipeline.readers.packed import without_packed
 from knowledge.pipeline.readers.port import Finding
 
-_AS_WRITTEN: Final[dict[str, Any]] = {"parse_float": str, "parse_int": str, "parse_constant": str}
 _STRING: Final = r'"[^"\\]*(?:\\.[^"\\]*)*"'
 _COMMENT: Final = re.compile(rf"{_STRING}|//[^\n]*|/\*[\s\S]*?\*/")
 _INK: Final = re.compile(r"\S")
@@ -64,13 +63,24 @@ def _parsed(text: str) -> Any:
     return json.loads(text, **_AS_WRITTEN)
 
 
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A key that is there twice has two values: none is lost."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        values: dict[str, list[Any]] = {}
+        for key, value in pairs:
+            values.setdefault(key, []).append(value)
+        found = {key: several if len(several) > 1 else several[0] for key, several in values.items()}
+    return found
+
+
 def _relaxed(text: str) -> list[Any]:
     """The values of a file with comments and commas too many, as programs keep their settings, or of several one after another.
 
     Nothing if it is not that either, or not whole.
     """
     text = _COMMA.sub(_without, _COMMENT.sub(_without, text))
-    decoder = json.JSONDecoder(**_AS_WRITTEN)
+    decoder = json.JSONDecoder(**_AS_WRITTEN, strict=False)  # line breaks and tabs inside of texts as well
     values: list[Any] = []
     place = 0
     try:
@@ -82,6 +92,14 @@ def _relaxed(text: str) -> list[Any]:
     except (json.JSONDecodeError, RecursionError):
         return []
     return values
+
+
+_AS_WRITTEN: Final[dict[str, Any]] = {
+    "parse_float": str,
+    "parse_int": str,
+    "parse_constant": str,
+    "object_pairs_hook": _object,
+}
 
 
 def _without(found: re.Match[str]) -> str:

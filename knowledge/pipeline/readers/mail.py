@@ -233,7 +233,11 @@ def _unfolded(value: object) -> str:
     except (email.errors.HeaderParseError, ValueError):
         parts = [(str(value), None)]
     texts = []
+    was_encoded = False
     for text, charset in parts:
+        if was_encoded and charset is None and text[:1] not in (" ", "\t", b" ", b"\t"):
+            texts.append(" ")  # an encoded word ends at a blank, which the library drops at a line's end
+        was_encoded = charset is not None
         if isinstance(text, str):
             data = text.encode("ascii", "surrogateescape") if text.isascii() or _has_bytes(text) else text.encode()
             texts.append(decode(data).text if data else "")

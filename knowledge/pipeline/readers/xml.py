@@ -32,7 +32,8 @@ _MENDED_SHARE: Final = 0.5  #: of the words, which a parser that mends must keep
 _ROOT: Final = re.compile(r"<([^\s<>/!?][^\s<>/]*)")
 _AFTER: Final = re.compile(r"\s*>\s*(?:(?:<!--(?:[^-]|-(?!->))*-->|<\?(?:[^?]|\?(?!>))*\?>)\s*)*")
 #: One that begins none of XML's own names: without its escape libxml2 drops it, and words beside it.
-_LONE_AMPERSAND: Final = re.compile(rb"&(?!(?:amp|lt|gt|quot|apos|#[0-9]+|#x[0-9A-Fa-f]+);)")
+_LONE_AMPERSAND: Final = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#[0-9]+|#x[0-9A-Fa-f]+);)")
+_DECLARATION: Final = re.compile(r"^\s*<\?xml\b[^>]*>")  #: whose charset may not be that of the bytes
 
 _Element = Any  #: lxml has no types of its own
 
@@ -60,9 +61,7 @@ class XmlReader:
             yield from decoded.findings()
             if _breaks_off(decoded.text):
                 yield Notice.PARTIAL_TEXT
-            if b"\0" not in data:
-                data = _LONE_AMPERSAND.sub(b"&amp;", data)
-            yield Document(_mended(data, words(decoded.text)))
+            yield Document(_mended(_LONE_AMPERSAND.sub("&amp;", _DECLARATION.sub("", decoded.text)), words(decoded.text)))
         else:
             yield Document("\n".join(_lines(root)))
 
@@ -91,8 +90,8 @@ def _breaks_off(text: str) -> bool:
     return root is not None and (end < 0 or _AFTER.fullmatch(text, end + len(root[1]) + 2) is None)
 
 
-def _mended(data: bytes, plain: str) -> str:
-    root = parsed(data, mends=True)
+def _mended(markup: str, plain: str) -> str:
+    root = parsed(markup.encode(errors="replace"), mends=True)
     text = html.unescape("\n".join(_lines(root))) if root is not None else ""  # names that only HTML knows stay as they are
     return text if len(text.split()) >= len(plain.split()) * _MENDED_SHARE else plain
 

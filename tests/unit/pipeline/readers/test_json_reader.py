@@ -98,3 +98,13 @@ def test_what_is_not_whole_is_damage_all_the_same(read, data):
     """Forgiving is no guessing."""
     with pytest.raises(CorruptSource):
         read(data)
+
+
+def test_key_that_is_there_twice_loses_no_value(read):
+    """In the order of the file, next to its first."""
+    assert ["a: 1\na.b: 2\na: 3\nc: 4"] == read(b'{"a": 1, "c": 4, "a": {"b": 2}, "a": [3]}')
+
+
+def test_line_breaks_inside_of_texts_are_forgiven(read):
+    """As exports write them that escape nothing."""
+    assert ["a: one\ttwo\nthree\nb: x"] == read(b'{"a": "one\ttwo\nthree", "b": "x"}')

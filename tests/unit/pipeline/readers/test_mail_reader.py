@@ -239,3 +239,12 @@ def test_mail_that_breaks_off_is_told(read, share):
     assert frozenset() == read(whole).notices
     assert {Notice.PARTIAL_TEXT} == cut.notices
     assert "See the list of baskets." in cut.documents[0].text
+
+
+def test_words_after_an_encoded_one_stand_apart(read):
+    """Wherever the line was broken; two encoded ones belong together."""
+    folded = (
+        "From: a@b.c\nSubject: =?utf-8?Q?gr=C3=B6=C3=9F?=\n =?utf-8?Q?er_als?=\n\teine Lampe =?utf-8?Q?=C3=BC?= (x)\n\nbody\n"
+    )
+
+    assert "# größer als eine Lampe ü (x)\n" in read(folded.encode()).documents[0].text

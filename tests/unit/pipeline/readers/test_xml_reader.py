@@ -110,3 +110,17 @@ def test_much_of_anything_behind_the_root_is_read_in_one_pass(read, junk):
 
     assert "fish & chips" in result.documents[0].text
     assert Notice.PARTIAL_TEXT in result.notices
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        '<?xml version="1.0" encoding="utf-8"?><r>Café & Größe, naïve</r>'.encode("cp1252"),
+        '<?xml version="1.0" encoding="utf-16"?><r>Café & Größe, naïve</r>'.encode("utf-16"),
+        '<?xml version="1.0" encoding="utf-16"?><r>Café & Größe, naïve</r>'.encode(),
+        '<?xml version="1.0" encoding="nowhere"?><r>Café & Größe, naïve</r>'.encode(),
+    ],
+)
+def test_charset_that_is_declared_wrongly_costs_no_letter(read, data):
+    """The bytes decide."""
+    assert "Café & Größe, naïve" == read(data).documents[0].text
