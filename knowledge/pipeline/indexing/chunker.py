@@ -145,8 +145,10 @@ def _fitting_end(text: str, start: int, limit: int, measure: MeasuresInput) -> i
         fits = max(measure.longest_prefix(text[start:end]), 1)
         if start + fits >= end:
             return end
-        # a cut may change how the last word falls into tokens, so what is left is measured again
         end = _nice_end(text, start, start + fits)
+        if text[end - 1].isspace() or text[end].isspace():
+            return end
+        # a cut may change how the last word falls into tokens, so what is left is measured again
 
 
 def _nice_end(text: str, start: int, end: int) -> int:

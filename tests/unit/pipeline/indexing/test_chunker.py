@@ -175,3 +175,18 @@ def test_cutting_looks_at_its_checkpoint_on_the_way(shape):
     with pytest.raises(Interrupted):
         chunker.split(found, Chunking(100, 20), Counting(200), checkpoint)
     assert len(measured) < 3 * 3 * 64
+
+
+def test_text_with_blanks_is_measured_once_a_unit():
+    """A cut behind a blank changes no word: what was measured with the rest need not be measured again."""
+    measured = []
+
+    class Counting(Letters):
+        def longest_prefix(self, text):
+            measured.append(text)
+            return super().longest_prefix(text)
+
+    _, units = chunker.split([Document(SENTENCE * 400)], Chunking(size=1000, overlap=200), Counting(200))
+
+    assert all(len(unit.text) == Letters(200).longest_prefix(unit.text) for unit in units)
+    assert 100 < len(units) <= len(measured) <= len(units) * 1.3
