@@ -124,7 +124,8 @@ class Settings(BaseSettings):
 
     http_allow: tuple[str, ...] = Field(
         (),
-        description="Hosts, addresses and networks that pages may be fetched from though they are not public, as a JSON list.",
+        description="Hosts, addresses and networks that pages may be fetched from though they are not public, as a JSON list; "
+        "`host:port` and `[IPv6]:port` open one port only.",
     )
     http_proxy: SecretStr | None = Field(
         None, description="Proxy for fetching pages; it must refuse private addresses itself. Unset means none is used."

@@ -2,6 +2,8 @@
 
 import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,11 +14,11 @@ from celery import current_app, signals
 from knowledge import topology
 from knowledge.catalog import jobs
 from knowledge.db.columns import utc_now
-from knowledge.errors import KnowledgeError
+from knowledge.errors import ConfigurationError, KnowledgeError, SchemaMismatch
 from knowledge.ingestion import boot, recovery
 from knowledge.locks.process import this_process
 from knowledge.runtime import Runtime
-from tasks import process
+from tasks import memory, process
 from tasks.heartbeat import Heartbeat
 
 log = logging.getLogger(__name__)
@@ -24,15 +26,27 @@ log = logging.getLogger(__name__)
 _heartbeat: Heartbeat | None = None
 
 
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """End the worker. What a handler raises Celery writes down and forgets, except this."""
+    try:
+        yield
+    except (ConfigurationError, SchemaMismatch) as error:
+        raise SystemExit(f"knowledge: this worker does not start: {error}") from error
+
+
 @signals.worker_init.connect
 def _check(**_: Any) -> None:
     """Refuse to start on tables of another version."""
-    current_app.knowledge_check(process.runtime())
+    with _refusing():
+        current_app.knowledge_check(process.runtime())
 
 
 @signals.celeryd_after_setup.connect
-def _report(sender: str, **_: Any) -> None:
+def _report(sender: str, instance: Any, **_: Any) -> None:
     """Before the first message is taken: whatever a boot parks must not have begun."""
+    with _refusing():
+        memory.check(instance.max_memory_per_child)
     queues = list(current_app.amqp.queues.consume_from)
     try:
         boot.report_for_work(process.runtime(), current_app.knowledge_park_pending, sender, this_process(), queues)

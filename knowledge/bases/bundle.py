@@ -27,6 +27,7 @@ from typing import Final, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from knowledge.bases.bundle_data import data_of
 from knowledge.bases.create import create_base
 from knowledge.bases.delete import delete_base
 from knowledge.catalog import bases, groups, items, jobs, paths, status
@@ -41,8 +42,7 @@ from knowledge.ingestion.purge import purge_remains
 from knowledge.model.budget import most_inflated_bytes
 from knowledge.model.documents import Vector
 from knowledge.model.ids import ItemId, new_item_id
-from knowledge.model.inputs import MAX_NOTE_CHARACTERS, BaseInput, NonBlank
-from knowledge.model.item_data import DataKey
+from knowledge.model.inputs import BaseInput, NonBlank
 from knowledge.model.jobs import JobSpec
 from knowledge.model.names import folded
 from knowledge.model.status import CONTAINERS, ItemStatus, ItemType
@@ -87,9 +87,9 @@ class BundleItem(BaseModel):
 
     @model_validator(mode="after")
     def _is_whole(self) -> "BundleItem":
-        content = self.data.get(DataKey.CONTENT)
-        if self.type == "note" and not (isinstance(content, str) and len(content) <= MAX_NOTE_CHARACTERS):
-            raise ValueError("a note needs its content in `data`")
+        self.data = data_of(self.type, self.data)
+        if self.type not in BY_ADDRESS and "\0" in self.source:
+            raise ValueError("a source must not hold a NUL")
         if self.relative_path is None and self.type != "url":
             raise ValueError(f"a {self.type} needs its relative_path")
         if self.type in BY_ADDRESS:
@@ -206,9 +206,11 @@ def _fill(rt: Runtime, made: Base, bundle: Bundle, archive: zipfile.ZipFile, err
         with rt.locks.base(made.id), placing(rt, made.id) as placed, rt.db.write(durable=True) as tx:
             bases.require_runnable(tx, made.id)
             items.insert(tx, made.id, [_row(rt, item, ids, error) for item in bundle.items])
+            claims = paths.Claims(tx, made.id)
             for item in bundle.items:
-                if item.group_id is None and item.relative_path is not None:
-                    paths.reserve(tx, made.id, ids[item.id], item.relative_path, directory=item.type in CONTAINERS)
+                if item.relative_path is not None:
+                    claims.take(ids[item.id], item.relative_path)
+            claims.hold()
             for path, bytes_ in staged.items():
                 placed.append(path)
                 rt.files.publish(bytes_, path)

@@ -190,21 +190,6 @@ def set_indexed_path(tx: Tx, item_id: ItemId, path: str | None) -> None:
     tx.execute(update(ITEM).where(ITEM.c.id == item_id).values(indexed_path=path, updated_at=utc_now()))
 
 
-def is_path_taken(tx: Tx, base_id: BaseId, path: str) -> bool:
-    """Whether an item of this base, in any status, names this path as its file or as its Markdown."""
-    named = or_(ITEM.c.relative_path == path, and_(ITEM.c.indexed_path.is_not(None), ITEM.c.indexed_path == path))
-    return tx.scalar(select(ITEM.c.id).where(ITEM.c.base_id == base_id, named).limit(1)) is not None
-
-
-def paths_below(tx: Tx, base_id: BaseId, prefix: str) -> set[str]:
-    """Every path that a row of this base, `deleting` ones included, names below a container's path."""
-    named = (ITEM.c.relative_path, ITEM.c.indexed_path)
-    found: set[str] = set()
-    for path in named:  # "0" follows "/" in code point order
-        found.update(tx.scalars(select(path).where(ITEM.c.base_id == base_id, path > f"{prefix}/", path < f"{prefix}0")))
-    return found
-
-
 def roots_from(tx: Tx, base_id: BaseId, type_: ItemType, sources: Collection[str]) -> list[Item]:
     """Visible roots of this type that came from one of these sources."""
     here = (ITEM.c.base_id == base_id) & (ITEM.c.type == type_) & ITEM.c.group_id.is_(None) & _VISIBLE

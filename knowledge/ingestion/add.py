@@ -12,7 +12,7 @@ from knowledge.errors import InvalidInput
 from knowledge.files.store import Staged
 from knowledge.ingestion import conflicts, convert
 from knowledge.ingestion.incoming import Incoming, check
-from knowledge.ingestion.placing import free_name, placing
+from knowledge.ingestion.placing import free_path, placing
 from knowledge.ingestion.replace import make_room, stop_those_in_the_way
 from knowledge.model.ids import BaseId, ItemId, new_item_id
 from knowledge.model.inputs import ItemInput, Strategy
@@ -122,7 +122,7 @@ def _commit(
         for position, (item_id, one) in enumerate(zip(ids, incoming, strict=True)):
             if one.is_named_later:
                 continue
-            path = free_name(rt, tx, base_id, item_id, one.name, directory=one.type in CONTAINERS)
+            path = free_path(rt, tx, base_id, item_id, one.name, directory=one.type in CONTAINERS)
             items.set_path(tx, item_id, path)
             if position in staged:
                 placed.append(path)

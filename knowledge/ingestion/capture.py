@@ -9,12 +9,11 @@ back before its item changes; a server that asks to wait puts back everybody who
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from io import BytesIO
-from itertools import count
 from typing import Any, Final
 
 from knowledge.catalog import items, jobs, rate
@@ -22,12 +21,11 @@ from knowledge.db.columns import utc_now
 from knowledge.db.engine import Tx
 from knowledge.errors import FetchRefused, FetchSlowDown, KnowledgeError
 from knowledge.files.store import Staged
-from knowledge.ingestion.placing import free_name, placing
+from knowledge.ingestion.placing import free_path, placing
 from knowledge.ingestion.run import PutBack, Run
 from knowledge.model.documents import ReadResult
 from knowledge.model.item_data import DataKey
 from knowledge.model.jobs import Job
-from knowledge.model.names import folded, numbered
 from knowledge.model.status import ItemType, Notice
 from knowledge.model.views import Item
 from knowledge.pipeline.snapshot import Frontmatter, serialise
@@ -116,17 +114,25 @@ def with_capture(item: Item, read: ReadResult) -> ReadResult:
     known = _capture(item)
     if item.type is not ItemType.URL or not known:
         return read
-    replaced = int(known.get("replaced_characters") or 0)
+    charset, language, converter = (_text(known, name) for name in ("charset", "language", "converter"))
+    replaced = known.get("replaced_characters")
+    replaced = replaced if isinstance(replaced, int) and replaced > 0 else 0
     quality = replace(
         read.quality,
-        media_type="text/html" if known.get("charset") else read.quality.media_type,
-        charset=known.get("charset"),
-        language=known.get("language"),
-        converter=known.get("converter"),
+        media_type="text/html" if charset else read.quality.media_type,
+        charset=charset,
+        language=language,
+        converter=converter,
         replaced_characters=replaced,
     )
     notices = read.notices | ({Notice.ENCODING_REPLACED} if replaced else set())
     return replace(read, quality=quality, notices=notices)
+
+
+def _text(known: Mapping[str, object], name: str) -> str | None:
+    """Rows that older versions imported may hold anything."""
+    value = known.get(name)
+    return value if isinstance(value, str) else None
 
 
 def _has_to_fetch(job: Job, item: Item) -> bool:
@@ -170,12 +176,8 @@ def _capture(item: Item) -> dict[str, Any]:
 
 def _free_path(rt: Runtime, tx: Tx, item: Item, name: str) -> str:
     """A name that no item has and the disk does not hold: among all roots, or inside the container that it was found in."""
-    if item.group_id is None:
-        return free_name(rt, tx, item.base_id, item.id, name)
-    folder = items.get(tx, item.group_id).relative_path
-    taken = {folded(path) for path in items.paths_below(tx, item.base_id, f"{folder}")}
-    wanted = (f"{folder}/{numbered(name, number)}" for number in count())
-    return next(path for path in wanted if folded(path) not in taken and not rt.files.exists(item.base_id, path))
+    folder = "" if item.group_id is None else items.get(tx, item.group_id).relative_path or ""
+    return free_path(rt, tx, item.base_id, item.id, name, folder=folder)
 
 
 def _waiting(job: Job) -> dict[str, object]:

@@ -13,7 +13,6 @@ import hashlib
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,13 +23,12 @@ from knowledge.errors import ConversionFault, ConversionTimeout, SourceFault
 from knowledge.files.paths import derived
 from knowledge.files.store import Staged
 from knowledge.ingestion import capture, conversions
-from knowledge.ingestion.placing import free_name, placing
+from knowledge.ingestion.placing import free_path, placing
 from knowledge.ingestion.run import PutBack, Run
 from knowledge.model.documents import SourceFile
 from knowledge.model.ids import ItemId
 from knowledge.model.item_data import DataKey
 from knowledge.model.jobs import Job, JobSpec
-from knowledge.model.names import numbered
 from knowledge.model.status import ACTIVE, INDEXING_INTERRUPTED, ItemStatus
 from knowledge.model.views import Item
 from knowledge.pipeline.conversion.port import Converted, FileProcessor, Lost, NoRoom, Order, Waiting
@@ -74,8 +72,7 @@ def forget_result(tx: Tx, item: Item) -> None:
     assert item.indexed_path is not None
     items.set_indexed_path(tx, item.id, None)
     items.set_data(tx, item.id, **{DataKey.CONVERTED_SHA256: None})
-    if "/" not in item.indexed_path:
-        paths.release(tx, item.base_id, item.id, item.indexed_path)
+    paths.release(tx, item.base_id, item.id, item.indexed_path)
 
 
 def has_result(rt: Runtime, job: Job, item: Item) -> bool:
@@ -221,11 +218,4 @@ def _free_path(rt: Runtime, tx: Tx, item: Item) -> str:
     """A name beside the file that no item has and the disk does not hold, reserved for this item."""
     assert item.relative_path is not None
     folder, _, name = derived(item.relative_path).rpartition("/")
-    if folder:
-        candidates = (f"{folder}/{numbered(name, number)}" for number in count())
-        return next(
-            path
-            for path in candidates
-            if not items.is_path_taken(tx, item.base_id, path) and not rt.files.exists(item.base_id, path)
-        )
-    return free_name(rt, tx, item.base_id, item.id, name)
+    return free_path(rt, tx, item.base_id, item.id, name, folder=folder)

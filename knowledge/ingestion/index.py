@@ -39,7 +39,7 @@ def run(rt: Runtime, run: Run) -> None:
         return _pass_on(rt, run, item, needed)  # what the index holds stays until there is more
     assert read is not None
     embedder = rt.embedder(base)
-    chunks = _cut(base, read, embedder)
+    chunks = _cut(run, base, read, embedder)
     if not chunks.units and base.fail_on_empty:
         raise NoTextExtracted(path=item.relative_path)
     run.checkpoint()
@@ -107,10 +107,11 @@ def _only_by_conversion(rt: Runtime, base: Base, error: UnsupportedSource) -> Ne
     return Needed(chosen.name, media_type)
 
 
-def _cut(base: Base, read: ReadResult, embedder: Embedder | None) -> Chunks:
+def _cut(run: Run, base: Base, read: ReadResult, embedder: Embedder | None) -> Chunks:
     wanted = Chunking(base.chunk_size, base.chunk_overlap, base.chunk_strategy, base.chunk_separator)
     measure = embedder if isinstance(embedder, MeasuresInput) else None
-    return chunker.split(read.documents, chunker.effective(wanted, embedder.spec if embedder else None), measure)
+    chunking = chunker.effective(wanted, embedder.spec if embedder else None)
+    return chunker.split(read.documents, chunking, measure, run.checkpoint)
 
 
 def _embed(

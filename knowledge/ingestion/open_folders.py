@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 
 from knowledge.catalog import items
 from knowledge.catalog.items import Known
+from knowledge.catalog.paths import Claims
 from knowledge.db.engine import Database, Tx
 from knowledge.model.ids import ItemId
-from knowledge.model.names import folded, numbered, safe_name
+from knowledge.model.names import safe_name
 from knowledge.model.skip_reason import STILL_THERE, SkipReason
 from knowledge.model.status import CONTAINERS, ItemStatus, ItemType
 from knowledge.model.views import Item
@@ -31,7 +32,7 @@ class OpenFolder:
     id: ItemId | None = None
     path: str | None = None  #: below raw/
     known: dict[tuple[ItemType, str], Known] = field(default_factory=dict)  #: by type and key
-    taken: set[str] = field(default_factory=set)  #: folded names of its children below raw/
+    by_source: dict[str, list[Known]] = field(default_factory=dict)  #: the same
     seen: set[ItemId] = field(default_factory=set)
     is_kept: bool = False  #: something in it is there, or may be
     is_unlisted: bool = False  #: not all of it could be looked at
@@ -51,14 +52,10 @@ class OpenFolder:
             folder = folder.above
         return False
 
-    def place(self, name: str, *, directory: bool = False) -> str:
-        """A stored path in this folder that no other entry has, also on a disk that ignores case."""
+    def place(self, claims: Claims, item_id: ItemId, name: str, *, directory: bool = False) -> str:
+        """A stored path in this folder for an entry that is new in it."""
         assert self.path is not None
-        number, wanted = 0, safe_name(name)
-        while folded(chosen := numbered(wanted, number, directory=directory)) in self.taken:
-            number += 1
-        self.taken.add(folded(chosen))
-        return f"{self.path}/{chosen}"
+        return claims.claim(item_id, safe_name(name), folder=self.path, directory=directory)
 
 
 class OpenFolders:
@@ -130,9 +127,9 @@ class OpenFolders:
             return
         source = entry.source or f"{self._source}/{entry.relative}"
         above = self.enter(entry.relative.rpartition("/")[0])
-        for known in above.known.values():
+        for known in above.by_source.get(source, ()):
             is_still_there = known.type not in CONTAINERS or entry.reason is SkipReason.UNREADABLE
-            if known.source == source and is_still_there and known.status is not ItemStatus.DELETING:
+            if is_still_there and known.status is not ItemStatus.DELETING:
                 above.saw(known)
 
     def find_deleted(self, tx: Tx, folders: Iterable[OpenFolder]) -> None:
@@ -153,8 +150,7 @@ class OpenFolders:
         with self._db.read() as tx:
             for known in items.children(tx, self._base_id, folder.id):
                 folder.known[known.type, key_of(known.source, known.data)] = known
-                if known.path is not None:
-                    folder.taken.add(folded(known.path.rpartition("/")[2]))
+                folder.by_source.setdefault(known.source, []).append(known)
         return folder
 
     def _close(self, folder: OpenFolder) -> None:

@@ -33,12 +33,17 @@ def placing(rt: Runtime, base_id: BaseId) -> Iterator[list[str]]:
         raise
 
 
-def free_name(rt: Runtime, tx: Tx, base_id: BaseId, item_id: ItemId, name: str, *, directory: bool = False) -> str:
-    """A top-level name that is this item's now and that the disk does not hold either.
+def free_path(
+    rt: Runtime, tx: Tx, base_id: BaseId, item_id: ItemId, name: str, *, folder: str = "", directory: bool = False
+) -> str:
+    """A path that is this item's now and that the disk does not hold either.
 
     A leftover of a crash is stepped over; hourly tidying removes it.
+
+    Args:
+        folder: path of the container that the item lies in; empty for the top.
     """
-    path = paths.reserve(tx, base_id, item_id, name, directory=directory)
+    path = paths.reserve(tx, base_id, item_id, name, folder=folder, directory=directory)
     while rt.files.exists(base_id, path):
-        path = paths.reserve(tx, base_id, item_id, name, directory=directory)
+        path = paths.reserve(tx, base_id, item_id, name, folder=folder, directory=directory)
     return path

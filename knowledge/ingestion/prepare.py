@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from knowledge.catalog import bases, items, jobs, status, tree
+from knowledge.catalog import bases, items, jobs, paths, status, tree
 from knowledge.db.engine import Tx
 from knowledge.errors import (
     NoIndexableFiles,
@@ -225,33 +225,27 @@ class _Expansion:
         self._folders.find_deleted(tx, [one.folder for one in new])
         rows: list[items.NewItem] = []
         leaves: list[ItemId] = []
+        claims = paths.Claims(tx, self._root.base_id)
         for one in new:
             if one.folder.is_deleted:
                 continue
-            parent_id = self._row_of(one.folder, rows)
-            path = None
+            parent_id = self._row_of(one.folder, rows, claims)
+            item_id, path = new_item_id(), None
             if one.staged is not None:
-                path = self._place(tx, one)
+                path = one.folder.place(claims, item_id, one.child.relative.rpartition("/")[2])
                 placed.append(path)
                 self._rt.files.publish(one.staged, path, overwrite=True)  # the prefix is ours alone; a leftover may lie there
             kept = {DataKey.SIZE: one.child.size, DataKey.STAMP: one.child.stamp, **one.child.data}
             data = self._data({name: value for name, value in kept.items() if value is not None})
-            row = items.NewItem(new_item_id(), one.child.type, one.child.source, ItemStatus.PROCESSING, parent_id, path, data)
+            row = items.NewItem(item_id, one.child.type, one.child.source, ItemStatus.PROCESSING, parent_id, path, data)
             rows.append(row)
             leaves.append(row.id)
         items.insert(tx, self._root.base_id, rows)
+        claims.hold()
         status.reconcile(tx, self._root.base_id, {row.group_id for row in rows})  # a completed folder is at work again
         return leaves
 
-    def _place(self, tx: Tx, one: _Taken) -> str:
-        """A free path in its folder; Markdown of a conversion may have come into it since it was entered."""
-        name = one.child.relative.rpartition("/")[2]
-        path = one.folder.place(name)
-        while path.endswith(".md") and items.is_path_taken(tx, self._root.base_id, path):
-            path = one.folder.place(name)
-        return path
-
-    def _row_of(self, folder: OpenFolder, rows: list[items.NewItem]) -> ItemId:
+    def _row_of(self, folder: OpenFolder, rows: list[items.NewItem], claims: paths.Claims) -> ItemId:
         """The row of a folder, made together with those above it if it is new."""
         new = []
         step: OpenFolder | None = folder
@@ -260,8 +254,8 @@ class _Expansion:
             step = step.above
         for one in reversed(new):
             assert one.above is not None  # the root has its row
-            one.path = one.above.place(one.relative.rpartition("/")[2], directory=True)
             one.id = new_item_id()
+            one.path = one.above.place(claims, one.id, one.relative.rpartition("/")[2], directory=True)
             source = f"{self._root.source}/{one.relative}"
             data = self._data(one.data)
             rows.append(items.NewItem(one.id, one.type, source, ItemStatus.PROCESSING, one.above.id, one.path, data))
@@ -314,6 +308,8 @@ class _Expansion:
         """Containers that could not be read get their row even if nothing in them did."""
         self._folders.find_deleted(tx, [folder for folder, _ in self._broken])
         rows: list[items.NewItem] = []
-        found = [(self._row_of(folder, rows), entry) for folder, entry in self._broken if not folder.is_deleted]
+        claims = paths.Claims(tx, self._root.base_id)
+        found = [(self._row_of(folder, rows, claims), entry) for folder, entry in self._broken if not folder.is_deleted]
         items.insert(tx, self._root.base_id, rows)
+        claims.hold()
         return found

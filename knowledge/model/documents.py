@@ -39,11 +39,12 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One stretch of text that no chunk may cross the end of: a page, a JSON element, or a whole file."""
+    """One stretch of text that no chunk may cross the end of: a page, a sheet, or a whole file."""
 
     text: str
     page: int | None = None  #: 1-based, only where the format has pages
     locator: str | None = None  #: another place inside the file, as a person names it: `sheet Sales`, `slide 3`, `chapter Two`
+    shares: bool = False  #: a record, one of many: it shares its chunk with neighbours of its page and locator that do so too
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import time
 import zlib
+from ipaddress import ip_address
 
 import pytest
 
@@ -237,11 +238,107 @@ def test_secret_header_does_not_follow_to_another_host(web, client):
     assert ["Bearer key", None] == [asked.headers.get("authorization") for asked in web.asked]
 
 
-@pytest.mark.parametrize("entry", ["http://wiki.example", "wiki.example:80", "*.example", "10.0.0.0/40", ""])
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "http://wiki.example",
+        "http://wiki.example:80",
+        "*.example",
+        "10.0.0.0/40",
+        "",
+        ".",
+        ":80",
+        "wiki.example:",
+        "wiki.example:0",
+        "wiki.example:65536",
+        "wiki.example:http",
+        "wiki.example:-1",
+        "wiki.example:+80",
+        "wiki.example:8_0",
+        "wiki.example:８０",
+        "wiki.example:80:80",
+        "wiki.example:80/path",
+        "wiki example",
+        "10.0.0.0/8:80",
+        "[::1",
+        "::1]:80",
+        "[]:80",
+        "[wiki.example]:80",
+        "[10.0.0.1]:80",
+        "[::1]80",
+        "[::1]:",
+        "[fd00::/8]:80",
+        "fd00::zz",
+        "user@wiki.example:80",
+    ],
+)
 def test_allow_list_refuses_what_it_cannot_mean(entry):
-    """An entry that would silently allow nothing is told at start."""
-    with pytest.raises(ConfigurationError):
-        AllowList.of([entry])
+    """An entry that would silently allow nothing is told at start, as it was written."""
+    with pytest.raises(ConfigurationError) as refused:
+        AllowList.of(["10.0.0.0/8", entry])
+
+    assert repr(entry) in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("entry", "host", "address"),
+    [
+        ("wiki.test:{}", "wiki.test", "10.0.0.1"),
+        ("WIKI.test.:{}", "wiki.test", "10.0.0.1"),
+        ("wiki.test:{}", "Wiki.Test.", "fd00::1"),
+        ("10.0.0.1:{}", "wiki.test", "10.0.0.1"),
+        ("10.0.0.1:{}", "wiki.test", "::ffff:10.0.0.1"),
+        ("[fd00::1]:{}", "wiki.test", "fd00::1"),
+        ("[FD00:0::1]:{}", "wiki.test", "fd00::1"),
+        ("[::ffff:10.0.0.1]:{}", "wiki.test", "::ffff:10.0.0.1"),
+    ],
+)
+def test_entry_with_a_port_opens_this_port_only(entry, host, address):
+    """The same entry without one opens all of them."""
+    one, every = AllowList.of([entry.format(8080)]), AllowList.of([entry.removesuffix(":{}")])
+    where = ip_address(address)
+
+    assert (True, False, False) == tuple(one.allows(host, where, port) for port in (8080, 80, 443))
+    assert (True, True, True) == tuple(every.allows(host, where, port) for port in (8080, 80, 443))
+    assert not one.allows("other.test", ip_address("10.0.0.2"), 8080)
+
+
+@pytest.mark.parametrize("entry", ["127.0.0.1:{port}", "site.test:{port}"])
+def test_redirect_to_another_port_of_an_opened_host_is_refused(web, entry):
+    """Each hop is vetted with its own port."""
+    with WebServer() as other:
+        web.redirect("/", f"http://site.test:{other.port}/secret")
+        web.redirect("/here", "/page")
+        web.page("/page", "hello")
+        other.page("/secret", "secret")
+        client = WebClient(limits=LIMITS, allow=AllowList.of([entry.format(port=web.port)]), resolver=local_names)
+
+        assert b"hello" == client.get(site(web, "/here")).content
+        with pytest.raises(AddressRefused):
+            client.get(site(web))
+        with pytest.raises(AddressRefused):
+            client.get(f"http://site.test:{other.port}/secret")
+        assert [] == other.asked
+
+
+@pytest.mark.parametrize("addresses", [["127.0.0.1", "127.0.0.2"], ["127.0.0.2", "127.0.0.1"], ["127.0.0.1", "::1"]])
+def test_each_address_of_a_name_must_be_open_on_this_port(web, addresses):
+    """One that is open does not open its neighbour."""
+    web.page("/", "hello")
+    allow = AllowList.of([f"127.0.0.1:{web.port}", "127.0.0.2:1", f"[::1]:{web.port + 1}"])
+    client = WebClient(limits=LIMITS, allow=allow, resolver=lambda *_: addresses)
+
+    with pytest.raises(AddressRefused):
+        client.get(site(web))
+    assert [] == web.asked
+
+
+def test_entry_without_a_port_that_stands_beside_one_with_it_opens_all(web):
+    """The wider of two entries counts."""
+    web.page("/", "hello")
+    client = WebClient(limits=LIMITS, allow=AllowList.of(["site.test:1", "site.test"]), resolver=local_names)
+
+    assert b"hello" == client.get(site(web)).content
 
 
 def test_allowed_network_covers_addresses_in_it(web):

@@ -3,19 +3,18 @@
 Only for a process with one thread: the step runs in a fork of it. Its result comes back through files.
 """
 
-import ctypes
 import errno
 import os
 import resource
 import signal
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
+from knowledge.pipeline.readers.bound import bind_to
+
 _POLL_SECONDS: Final = 0.01
-_PR_SET_PDEATHSIG: Final = 1
 _FAILED: Final = 3  #: exit code of a step that raised
 _NO_MEMORY: Final = 4
 _NO_SPACE: Final = 5
@@ -72,7 +71,4 @@ def bind(parent: int, memory_bytes: int) -> None:
         hard = resource.getrlimit(limit)[1]
         with suppress(OSError, ValueError):
             resource.setrlimit(limit, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:
-            os._exit(1)
+    bind_to(parent)

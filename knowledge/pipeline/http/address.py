@@ -5,6 +5,7 @@ vetted address is the one that is used. Special networks are listed here and not
 the version of Python. Sources: IANA IPv4 and IPv6 Special-Purpose Address Registries; RFC 6052 (NAT64), 3056 (6to4), 4380.
 """
 
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -15,6 +16,7 @@ from typing import Final
 from knowledge.errors import AddressRefused, ConfigurationError, FetchFault
 
 Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
 Resolver = Callable[[str, int], Sequence[str]]  #: (host, port) -> addresses as text; raises `OSError`
 
 _NOT_PUBLIC_4: Final = tuple(
@@ -47,6 +49,9 @@ _NOT_PUBLIC_6: Final = tuple(
         "3fff::/20",
     )
 )
+_ENTRY: Final = re.compile(
+    r"(?:\[(?P<v6>[0-9a-f:.]+)\]|(?P<name>[^\s/:@*\[\]]*[^\s/:@*\[\].]\.?))(?::(?P<port>[0-9]{1,5}))?", re.A
+)
 _NAT64: Final = IPv6Network("64:ff9b::/96")  #: how a network without IPv4 reaches it; public if the address inside is
 
 
@@ -65,34 +70,63 @@ def is_public(address: Address) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class AllowList:
-    """What may be asked although it is not public: addresses, networks, and names whatever they resolve to."""
+    """What may be asked although it is not public: addresses, networks, and names whatever they resolve to.
 
-    names: frozenset[str] = frozenset()
-    networks: tuple[IPv4Network | IPv6Network, ...] = ()
+    Each with the one port that is open there, or None for all of them.
+    """
+
+    names: frozenset[tuple[str, int | None]] = frozenset()
+    networks: tuple[tuple[Network, int | None], ...] = ()
 
     @classmethod
     def of(cls, entries: Iterable[str]) -> "AllowList":
-        """From texts such as `wiki.example`, `10.1.0.0/16` or `::1`.
+        """From texts such as `wiki.example`, `wiki.example:8080`, `10.1.0.0/16`, `10.1.2.3:80`, `::1` or `[::1]:8080`.
 
         Raises:
-            ConfigurationError: an entry is none of these; a name with a port or a scheme, for example.
+            ConfigurationError: an entry is none of these; one with a scheme or a path, for example.
         """
-        names: set[str] = set()
-        networks: list[IPv4Network | IPv6Network] = []
-        for entry in (text.strip().lower().rstrip(".") for text in entries):
-            try:
-                networks.append(ip_network(entry, strict=False))
-            except ValueError:
-                if not entry or set(entry) & set("/:@ *"):
-                    raise ConfigurationError(f"{entry!r} is no host name, address or network.", entry=entry) from None
-                names.add(entry)
+        names: set[tuple[str, int | None]] = set()
+        networks: list[tuple[Network, int | None]] = []
+        for entry in entries:
+            place, port = _entry(entry)
+            if isinstance(place, str):
+                names.add((place, port))
+            else:
+                networks.append((place, port))
         return cls(frozenset(names), tuple(networks))
 
-    def allows(self, host: str, address: Address) -> bool:
-        if host.rstrip(".").lower() in self.names:
+    def with_host(self, host: str) -> "AllowList":
+        """The same and this host, on every port."""
+        return AllowList(self.names | {(host, None)}, self.networks)
+
+    def allows(self, host: str, address: Address, port: int) -> bool:
+        name = host.rstrip(".").lower()
+        if (name, None) in self.names or (name, port) in self.names:
             return True
         inner = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-        return any(one in network for one in (address, inner) if one is not None for network in self.networks)
+        forms = [one for one in (address, inner) if one is not None]
+        return any(opened in (None, port) and one in network for network, opened in self.networks for one in forms)
+
+
+def _entry(text: str) -> tuple[str | Network, int | None]:
+    """(name or network, port) of an entry; raises `ConfigurationError`."""
+    entry = text.strip().lower()
+    try:
+        return ip_network(entry, strict=False), None
+    except ValueError:
+        pass
+    found = _ENTRY.fullmatch(entry)
+    port = int(found["port"]) if found and found["port"] else None
+    if found is None or (port is not None and not 0 < port < 65_536):
+        raise ConfigurationError(f"{text!r} is no host name, address or network, nor a host with a port.", entry=text)
+    try:
+        if found["v6"] is not None:
+            return IPv6Network(found["v6"]), port
+        return IPv4Network(found["name"]), port
+    except ValueError as error:
+        if found["v6"] is not None:
+            raise ConfigurationError(f"{text!r} has no IPv6 address in its brackets.", entry=text) from error
+    return found["name"].rstrip("."), port
 
 
 def system_resolver(host: str, port: int) -> Sequence[str]:
@@ -101,7 +135,7 @@ def system_resolver(host: str, port: int) -> Sequence[str]:
 
 
 def vetted(host: str, port: int, allow: AllowList, resolver: Resolver, seconds: float) -> list[str]:
-    """The addresses of a host, all of them allowed, in the order in which to try them.
+    """The addresses of a host, all of them allowed on this port, in the order in which to try them.
 
     One that is not spoils all: no honest name is public and private at once.
 
@@ -113,7 +147,7 @@ def vetted(host: str, port: int, allow: AllowList, resolver: Resolver, seconds: 
         raise FetchFault("This host has no address.", host=host)
     for text in texts:
         address = ip_address(text.partition("%")[0])
-        if not is_public(address) and not allow.allows(host, address):
+        if not is_public(address) and not allow.allows(host, address, port):
             raise AddressRefused(host=host)  # not which address: that would tell a stranger about the network inside
     return texts
 

@@ -94,9 +94,12 @@ class WebClient:
 
     def allowing(self, host: str) -> "WebClient":
         """The same for a host that the operator named, wherever it is."""
-        allow = AllowList(self._allow.names | {host}, self._allow.networks)
         return WebClient(
-            user_agent=self._user_agent, limits=self.limits, allow=allow, proxy=self._proxy, resolver=self._resolver
+            user_agent=self._user_agent,
+            limits=self.limits,
+            allow=self._allow.with_host(host),
+            proxy=self._proxy,
+            resolver=self._resolver,
         )
 
     def get(

@@ -1,14 +1,17 @@
 """Documents in, the item's whole text and its numbered search units out."""
 
 import re
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import accumulate, groupby
 from typing import Final, NamedTuple
 
-from knowledge.model.documents import Chunking, Document, EmbedderSpec, Unit
+from knowledge.model.documents import Checkpoint, Chunking, Document, EmbedderSpec, Unit
 from knowledge.pipeline.indexing import splitter
 from knowledge.pipeline.indexing.embedder import MeasuresInput
 from knowledge.pipeline.indexing.splitter import Span
+from knowledge.pipeline.indexing.tokens import estimate_tokens
 
 DOCUMENT_BREAK: Final = "\n\n"  #: between two documents of one item
 
@@ -17,42 +20,54 @@ _BOUNDARIES: Final = tuple(  # where an oversized chunk is cut, best first: the 
 )
 
 
+_SPANS_PER_LOOK: Final = 64  #: between two looks at the checkpoint; an embedder's own count takes some 0.2 ms for each
+
+
 class Chunks(NamedTuple):
     text: str  #: all documents, joined by a blank line
     units: list[Unit]
 
 
-def split(documents: Iterable[Document], chunking: Chunking, measure: MeasuresInput | None = None) -> Chunks:
-    """Cut an item's documents into units.
+def split(
+    documents: Iterable[Document],
+    chunking: Chunking,
+    measure: MeasuresInput | None = None,
+    checkpoint: Checkpoint = lambda: None,
+) -> Chunks:
+    """Cut an item's documents into units. Small records are put together, as many whole ones as a chunk takes.
 
     Args:
         chunking: what the base asks for, as `effective` limits it to the base's embedder.
         measure: the embedder, if it can tell how much of a text it takes; a chunk that is too long for it is cut again, so
             that nothing is left out silently.
+        checkpoint: called every few units, and for each document.
 
     Returns:
-        The whole text, and units numbered 0, 1, 2 …; each is a verbatim slice of the text, lies inside one document, is not
-        blank, and has no whitespace at either end. No documents: an empty text and no units.
+        The whole text, and units numbered 0, 1, 2 …; each is a verbatim slice of the text, lies inside one document or holds
+        several records, is not blank, and has no whitespace at either end. No documents: an empty text and no units.
+
+    Raises:
+        Interrupted: from `checkpoint`.
     """
     parts: list[str] = []
     units: list[Unit] = []
     offset = 0
-    for document in documents:
-        if parts:
-            offset += len(DOCUMENT_BREAK)
-        for span in _spans(document.text, chunking, measure):
-            units.append(
-                Unit(
-                    index=len(units),
-                    text=document.text[span.start : span.end],
-                    char_start=offset + span.start,
-                    char_end=offset + span.end,
-                    page=document.page,
-                    locator=document.locator,
+    for (page, locator, shares), found in groupby(documents, key=_place):
+        texts = [document.text for document in found]
+        for pieces in [texts] if shares else [[text] for text in texts]:
+            checkpoint()
+            text = DOCUMENT_BREAK.join(pieces)
+            if parts:
+                offset += len(DOCUMENT_BREAK)
+            cut = _records(text, pieces, chunking, measure) if shares else _spans(text, 0, len(text), chunking, measure)
+            for span in cut:
+                if len(units) % _SPANS_PER_LOOK == 0:
+                    checkpoint()
+                units.append(
+                    Unit(len(units), text[span.start : span.end], offset + span.start, offset + span.end, page, locator)
                 )
-            )
-        parts.append(document.text)
-        offset += len(document.text)
+            parts.append(text)
+            offset += len(text)
     return Chunks(DOCUMENT_BREAK.join(parts), units)
 
 
@@ -67,20 +82,45 @@ def effective(chunking: Chunking, spec: EmbedderSpec | None) -> Chunking:
     return replace(chunking, size=size, overlap=min(chunking.overlap * size // chunking.size, size - 1))
 
 
-def _spans(text: str, chunking: Chunking, measure: MeasuresInput | None) -> Iterator[Span]:
-    spans = splitter.split(
-        text,
+def _place(document: Document) -> tuple[int | None, str | None, bool]:
+    return document.page, document.locator, document.shares
+
+
+def _records(text: str, records: Sequence[str], chunking: Chunking, measure: MeasuresInput | None) -> Iterator[Span]:
+    """As many whole records a chunk as it takes; they do not overlap. One that is too long is cut like any text."""
+    room = chunking.size * len(text) / max(estimate_tokens(text), 1)
+    ends = [end - len(DOCUMENT_BREAK) for end in accumulate(len(record) + len(DOCUMENT_BREAK) for record in records)]
+    first = start = 0
+    while first < len(ends):
+        after = bisect_right(ends, start + room, first)  # the first record that has no place any more
+        while measure is not None and after > first:
+            fits = start + measure.longest_prefix(text[start : ends[after - 1]])
+            if fits >= ends[after - 1]:
+                break
+            after = bisect_right(ends, fits, first, after - 1)
+        if after > first:
+            span = splitter.trimmed(text, start, ends[after - 1])
+            yield from [] if span is None else [span]
+        else:
+            after = first + 1
+            yield from _spans(text, start, ends[first], chunking, measure)
+        first, start = after, ends[after - 1] + len(DOCUMENT_BREAK)
+
+
+def _spans(text: str, start: int, end: int, chunking: Chunking, measure: MeasuresInput | None) -> Iterator[Span]:
+    share = min(chunking.overlap / chunking.size, 0.5)
+    for span in splitter.split(
+        text[start:end],
         size=chunking.size,
         overlap=chunking.overlap,
         strategy=chunking.strategy,
         separator=chunking.separator,
-    )
-    if measure is None:
-        yield from spans
-        return
-    share = min(chunking.overlap / chunking.size, 0.5)
-    for span in spans:
-        yield from _fitted(text, span, share, measure)
+    ):
+        moved = Span(start + span.start, start + span.end)
+        if measure is None:
+            yield moved
+        else:
+            yield from _fitted(text, moved, share, measure)
 
 
 def _fitted(text: str, span: Span, overlap_share: float, measure: MeasuresInput) -> Iterator[Span]:
@@ -105,8 +145,10 @@ def _fitting_end(text: str, start: int, limit: int, measure: MeasuresInput) -> i
         fits = max(measure.longest_prefix(text[start:end]), 1)
         if start + fits >= end:
             return end
-        # a cut may change how the last word falls into tokens, so what is left is measured again
         end = _nice_end(text, start, start + fits)
+        if text[end - 1].isspace() or text[end].isspace():
+            return end
+        # a cut may change how the last word falls into tokens, so what is left is measured again
 
 
 def _nice_end(text: str, start: int, end: int) -> int:

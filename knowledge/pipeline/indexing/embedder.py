@@ -40,5 +40,8 @@ class MeasuresInput(Protocol):
     """An embedder that knows its own tokenizer: the chunker asks it, so that no text is longer than the model reads."""
 
     def longest_prefix(self, text: str) -> int:
-        """How many characters of `text`, from its start, the model takes whole; `len(text)` if all of it."""
+        """How many characters of `text`, from its start, the model takes whole; `len(text)` if all of it.
+
+        So it does what comes before any white space in these: no token goes on behind it.
+        """
         ...

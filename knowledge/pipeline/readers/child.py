@@ -1,6 +1,6 @@
 """The process that reads files for another one.
 
-    python -P -m knowledge.pipeline.readers.child FACTORY BUDGET LIFELINE SCRATCH
+    python -P -m knowledge.pipeline.readers.child FACTORY BUDGET LIFELINE SCRATCH OWNER
 
 It takes one request after the other from stdin and answers on stdout, in frames (see `frames`), until stdin ends. A hostile
 file can make it loop, crash or fill its memory, and then its owner ends it (see `process`).
@@ -9,6 +9,10 @@ If its owner dies, however it dies, nothing of it may stay behind. A second, tin
 anything was loaded, waits for the end of a pipe that only the owner holds open, kills the whole process group, also what a
 reader may have started, and removes SCRATCH, the folder of their temporary files. A thread could not do it: some libraries
 hold the interpreter's lock while they loop.
+
+On Linux the system sees to it as well: it kills this process when OWNER ends (0: a thread has started it, and may end before
+OWNER does), and wakes the second one when this process ends. So it does not matter if a fork of the owner, which nobody
+expected, holds the pipe open, or if the owner is stopped when this process is killed.
 """
 
 import importlib
@@ -22,13 +26,17 @@ from operator import attrgetter
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from knowledge.pipeline.readers.bound import bind_to
+
 if TYPE_CHECKING:  # the guard is forked before anything of this is loaded
     from knowledge.model.budget import Budget
     from knowledge.pipeline.readers.registry import ReaderRegistry
 
 
 def main(arguments: list[str]) -> None:
-    factory, budget, lifeline, scratch = arguments
+    factory, budget, lifeline, scratch, owner = arguments
+    if int(owner):
+        bind_to(int(owner))
     guard = _guarded_by(int(lifeline), scratch)
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     _silence()
@@ -38,21 +46,34 @@ def main(arguments: list[str]) -> None:
     os.waitpid(guard, 0)
 
 
+class _ReaderEnded(Exception):
+    pass
+
+
 def _guarded_by(lifeline: int, scratch: str) -> int:
-    """Fork the process that waits for the owner's end; its id."""
+    """Fork the process that waits for the owner's end, or for that of this process; its id."""
+    reader = os.getpid()
     pid = os.fork()
     if pid:
         os.close(lifeline)
         return pid
     for pipe in (0, 1, 2):
         os.close(pipe)  # else they would not end when the reader does
-    while os.read(lifeline, 1):
-        pass
+    with suppress(_ReaderEnded):
+        signal.signal(signal.SIGTERM, _wake)
+        bind_to(reader, signal.SIGTERM)
+        while os.read(lifeline, 1):
+            pass
     group = os.getpgrp()
     os.setpgid(0, 0)
-    os.killpg(group, signal.SIGKILL)
+    with suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
     shutil.rmtree(scratch, ignore_errors=True)
     os._exit(0)
+
+
+def _wake(*_: object) -> None:
+    raise _ReaderEnded
 
 
 def _silence() -> None:

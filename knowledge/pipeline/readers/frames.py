@@ -26,7 +26,7 @@ def packed(frame: Frame) -> bytes:
 def event_frame(event: Began | Finding) -> Frame:
     match event:
         case Document():
-            return {"document": [event.text, event.page, event.locator]}
+            return {"document": [event.text, event.page, event.locator, event.shares]}
         case Notice():
             return {"notice": event.value}
         case Facts():
@@ -42,8 +42,8 @@ def error_frame(error: KnowledgeError) -> Frame:
 def event(frame: Frame) -> Began | Finding | None:
     """The event of a frame; None if it is no event."""
     match frame:
-        case {"document": [text, page, locator]}:
-            return Document(text, page, locator)
+        case {"document": [text, page, locator, shares]}:
+            return Document(text, page, locator, shares)
         case {"notice": code}:
             return Notice(code)
         case {"facts": facts}:

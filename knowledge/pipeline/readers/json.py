@@ -1,8 +1,9 @@
 """JSON as lines that can be read and found: one property a line, `path.to.key: value`."""
 
 import json
+import re
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from knowledge.errors import CorruptSource
 from knowledge.model.documents import Document, SourceFile
@@ -12,9 +13,16 @@ from knowledge.pipeline.readers.media_type import JSON, JSON_LINES
 from knowledge.pipeline.readers.packed import without_packed
 from knowledge.pipeline.readers.port import Finding
 
+_STRING: Final = r'"[^"\\]*(?:\\.[^"\\]*)*"'
+_COMMENT: Final = re.compile(rf"{_STRING}|//[^\n]*|/\*[\s\S]*?\*/")
+_INK: Final = re.compile(r"\S")
+_COMMA: Final = re.compile(rf"{_STRING}|,(?=\s*[\]}}])")
+
 
 class JsonReader:
-    """One document for each object of a top-level list, or for each line of JSON Lines, else one for the whole file.
+    """One document for each element of a top-level list, or for each line of JSON Lines, else one for the whole file.
+
+    Elements and lines are records: small ones share a chunk, each whole.
 
     Numbers are shown as they are written.
     """
@@ -32,23 +40,70 @@ class JsonReader:
         try:
             value = _parsed(text)
         except json.JSONDecodeError as error:
-            if not _has_lines(text):
+            if _has_lines(text):
+                yield from _records(text)
+            elif values := _relaxed(text):
+                for value in values:
+                    yield Document("\n".join(_lines(value)), shares=True)
+            else:
                 raise CorruptSource(
                     "This file is not valid JSON.", line=error.lineno, column=error.colno, detail=error.msg
                 ) from error
-            yield from _records(text)
             return
         except RecursionError as error:
             raise CorruptSource("This file nests deeper than can be read.") from error
         if isinstance(value, list) and any(isinstance(element, dict | list) for element in value):
             for element in value:
-                yield Document("\n".join(_lines(element)))
+                yield Document("\n".join(_lines(element)), shares=True)
         else:
             yield Document("\n".join(_lines(value)))
 
 
 def _parsed(text: str) -> Any:
-    return json.loads(text, parse_float=str, parse_int=str, parse_constant=str)
+    return json.loads(text, **_AS_WRITTEN)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A key that is there twice has two values: none is lost."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        values: dict[str, list[Any]] = {}
+        for key, value in pairs:
+            values.setdefault(key, []).append(value)
+        found = {key: several if len(several) > 1 else several[0] for key, several in values.items()}
+    return found
+
+
+def _relaxed(text: str) -> list[Any]:
+    """The values of a file with comments and commas too many, as programs keep their settings, or of several one after another.
+
+    Nothing if it is not that either, or not whole.
+    """
+    text = _COMMA.sub(_without, _COMMENT.sub(_without, text))
+    decoder = json.JSONDecoder(**_AS_WRITTEN, strict=False)  # line breaks and tabs inside of texts as well
+    values: list[Any] = []
+    place = 0
+    try:
+        while found := _INK.search(text, place):
+            value, place = decoder.raw_decode(text, found.start())
+            if not isinstance(value, dict | list):
+                return []
+            values.append(value)
+    except (json.JSONDecodeError, RecursionError):
+        return []
+    return values
+
+
+_AS_WRITTEN: Final[dict[str, Any]] = {
+    "parse_float": str,
+    "parse_int": str,
+    "parse_constant": str,
+    "object_pairs_hook": _object,
+}
+
+
+def _without(found: re.Match[str]) -> str:
+    return found.group() if found.group().startswith('"') else " "
 
 
 def _has_lines(text: str) -> bool:
@@ -69,7 +124,7 @@ def _records(text: str) -> Iterator[Finding]:
         start = end
         try:
             if line:
-                yield Document("\n".join(_lines(_parsed(line))))
+                yield Document("\n".join(_lines(_parsed(line))), shares=True)
         except (json.JSONDecodeError, RecursionError):
             yield Notice.PARTIAL_TEXT
 

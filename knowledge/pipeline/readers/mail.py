@@ -10,6 +10,7 @@ import email.policy
 import email.utils
 import re
 from collections.abc import Iterator
+from email.errors import CloseBoundaryNotFoundDefect
 from email.message import Message
 from itertools import pairwise
 from typing import ClassVar, Final
@@ -67,6 +68,8 @@ def _findings(mail: "Message[str, str]", source: SourceFile, place: str | None, 
     subject = header(mail, "Subject")
     body = _Body(source, subject)
     body.take(mail)
+    if any(isinstance(defect, CloseBoundaryNotFoundDefect) for defect in mail.defects):
+        body.notices.add(Notice.PARTIAL_TEXT)  # it breaks off
     lines = [f"{name}: {value}" for name in _SHOWN if (value := header(mail, name))]
     head = "\n".join(lines)
     if body.is_encrypted:
@@ -230,7 +233,11 @@ def _unfolded(value: object) -> str:
     except (email.errors.HeaderParseError, ValueError):
         parts = [(str(value), None)]
     texts = []
+    was_encoded = False
     for text, charset in parts:
+        if was_encoded and charset is None and text[:1] not in (" ", "\t", b" ", b"\t"):
+            texts.append(" ")  # an encoded word ends at a blank, which the library drops at a line's end
+        was_encoded = charset is not None
         if isinstance(text, str):
             data = text.encode("ascii", "surrogateescape") if text.isascii() or _has_bytes(text) else text.encode()
             texts.append(decode(data).text if data else "")

@@ -95,6 +95,7 @@ class Flow:
         self._package = document.package if document is not None else None
         self._notes: list[str] = []
         self._number = 0
+        self._tables = 0  #: that are being read, one inside the other
         self._deletions: set[str] = set()  #: ids of tracked changes that took text away
         self._deleting: set[str] = set()  #: of those, the ones whose text stands in its place and is being passed
 
@@ -152,6 +153,8 @@ class Flow:
                     yield "\n"
                 case "change-start" | "change-end":
                     self._pass_change(element)
+                case "page-number":
+                    pass  # a mark for a number that only a printed page has
                 case "note":
                     yield self._note(element)
                 case "annotation":
@@ -182,9 +185,11 @@ class Flow:
                 first = False
 
     def _table(self, element: Element) -> Iterator[str]:
+        self._tables += 1
         rows = [list(self._row(row)) for row in table_rows(element)]
-        if any(text for row in rows for text in row):
-            yield table(rows)
+        self._tables -= 1
+        if any(text for row in rows for text in row):  # one inside a cell of another is words
+            yield " ".join(text for row in rows for text in row if text) if self._tables else table(rows)
 
     def _row(self, row: Element) -> Iterator[str]:
         for cell in row:

@@ -159,9 +159,17 @@ class _Child:
         self._scratch = tempfile.mkdtemp(prefix="knowledge-reader-")  # a reader that is killed cannot tidy up
         # -P: the current directory may be somebody's download folder and hold a `json.py`
         command = [sys.executable, "-P", "-m", "knowledge.pipeline.readers.child"]
+        owner = self.owner if threading.current_thread() is threading.main_thread() else 0
         try:
             self._process = subprocess.Popen(  # noqa: S603 - our own module
-                [*command, factory, json.dumps(asdict(budget)), str(lifeline), self._scratch],
+                [
+                    *command,
+                    factory,
+                    json.dumps(asdict(budget)),
+                    str(lifeline),
+                    self._scratch,
+                    str(owner),
+                ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

@@ -5,10 +5,12 @@ or a reference one line.
 """
 
 import html
+import re
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 from knowledge.model.documents import Document, SourceFile
+from knowledge.model.status import Notice
 from knowledge.pipeline.readers.decoding import decode
 from knowledge.pipeline.readers.html import declared_charset, words
 from knowledge.pipeline.readers.markdown import table
@@ -26,6 +28,12 @@ _CELLS: Final = frozenset({"td", "th", "entry"})
 _ITEMS: Final = frozenset({"li", "list-item", "listitem"})
 _ONE_LINE: Final = frozenset({"element-citation", "mixed-citation", "nlm-citation", "pub-date", "string-name"})
 _MENDED_SHARE: Final = 0.5  #: of the words, which a parser that mends must keep, or they are taken without it
+
+_ROOT: Final = re.compile(r"<([^\s<>/!?][^\s<>/]*)")
+_AFTER: Final = re.compile(r"\s*>\s*(?:(?:<!--(?:[^-]|-(?!->))*-->|<\?(?:[^?]|\?(?!>))*\?>)\s*)*")
+#: One that begins none of XML's own names: without its escape libxml2 drops it, and words beside it.
+_LONE_AMPERSAND: Final = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#[0-9]+|#x[0-9A-Fa-f]+);)")
+_DECLARATION: Final = re.compile(r"^\s*<\?xml\b[^>]*>")  #: whose charset may not be that of the bytes
 
 _Element = Any  #: lxml has no types of its own
 
@@ -51,7 +59,9 @@ class XmlReader:
         except (etree.XMLSyntaxError, ValueError):
             decoded = decode(data, declared=declared_charset(data))
             yield from decoded.findings()
-            yield Document(_mended(data, words(decoded.text)))
+            if _breaks_off(decoded.text):
+                yield Notice.PARTIAL_TEXT
+            yield Document(_mended(_LONE_AMPERSAND.sub("&amp;", _DECLARATION.sub("", decoded.text)), words(decoded.text)))
         else:
             yield Document("\n".join(_lines(root)))
 
@@ -73,8 +83,15 @@ def parsed(data: bytes, *, mends: bool = False) -> _Element:
     return etree.fromstring(data, parser)
 
 
-def _mended(data: bytes, plain: str) -> str:
-    root = parsed(data, mends=True)
+def _breaks_off(text: str) -> bool:
+    """Whether the end of the root element is not where it should be: at the end."""
+    root = _ROOT.search(text)
+    end = text.rfind(f"</{root[1]}") if root else -1
+    return root is not None and (end < 0 or _AFTER.fullmatch(text, end + len(root[1]) + 2) is None)
+
+
+def _mended(markup: str, plain: str) -> str:
+    root = parsed(markup.encode(errors="replace"), mends=True)
     text = html.unescape("\n".join(_lines(root))) if root is not None else ""  # names that only HTML knows stay as they are
     return text if len(text.split()) >= len(plain.split()) * _MENDED_SHARE else plain
 

@@ -13,6 +13,7 @@ from io import BytesIO
 from typing import Any, Final
 from urllib.parse import urljoin
 
+from knowledge import clock
 from knowledge.errors import CorruptSource, FetchBlocked, FetchFault, FetchSlowDown, FetchTooLarge, InvalidUrl
 from knowledge.model.documents import Checkpoint
 from knowledge.model.skip_reason import SkipReason
@@ -26,8 +27,13 @@ from knowledge.pipeline.sources.walls import is_wall
 
 MAX_DEPTH: Final = 3  #: of indexes inside indexes; the standard allows one
 MAX_FILES: Final = 500  #: sitemaps of one index
+MAX_ADDRESSES: Final = 200_000  #: that are looked at, or four times as many as may be taken; each is remembered
+MAX_SECONDS: Final = 900.0  #: for all files together: one drips, and there may be 500
+MAX_ELEMENTS: Final = 100_000  #: inside one entry; all of it is in memory
 ACCEPT: Final = "application/xml,text/xml,application/rss+xml,application/atom+xml,text/plain;q=0.8,*/*;q=0.5"
 _SHOWN_CHARACTERS: Final = 200
+_ENTRIES: Final = frozenset({"url", "sitemap", "item", "entry"})
+_ROOTS: Final = frozenset({"urlset", "sitemapindex", "rss", "RDF", "feed"})
 _SLASH: Final = "\u2215"  #: stands for a slash in what is shown of an address: all pages lie in one folder
 
 
@@ -57,11 +63,16 @@ class SitemapChildren:
         """Raises:
         FetchFault: one of its kinds: the file itself cannot be had. CorruptSource: it is neither sitemap nor feed.
         """
+        until = clock.monotonic() + MAX_SECONDS
+        most = max(MAX_ADDRESSES, 4 * self._web.sitemap_pages)
         seen: set[str] = set()
         taken = files = 0
         pending: list[tuple[str, int]] = [(self._url, 0)]
         while pending:
             url, depth = pending.pop(0)
+            if len(seen) >= most or (depth and clock.monotonic() > until):
+                yield from _unknown(url, SkipReason.OVER_LIMIT)
+                continue
             files += 1
             try:
                 named = self._named(url, checkpoint)
@@ -74,6 +85,9 @@ class SitemapChildren:
                         continue
                     if address in seen:
                         continue
+                    if len(seen) >= most:
+                        yield from _unknown(url, SkipReason.OVER_LIMIT)  # whatever else this file names
+                        break
                     seen.add(address)
                     if one.kind is _Kind.SITEMAP:
                         if depth < MAX_DEPTH and files + len(pending) < MAX_FILES:
@@ -149,19 +163,28 @@ def _read_xml(content: bytes, url: str) -> Iterator[_Named]:
         BytesIO(content), events=("start", "end"), recover=True, resolve_entities=False, no_network=True, load_dtd=False
     )
     depth = 0
+    entry = inside = 0  #: depth of the entry that is being read, or 0, and how many elements it has
     is_known = False
     try:
         for event, element in reader:
             if not isinstance(element.tag, str):
                 continue
             if event == "start":
-                if depth == 0:
-                    is_known = _local(element) in ("urlset", "sitemapindex", "rss", "RDF", "feed")
+                if depth == 0 and not (is_known := _local(element) in _ROOTS):
+                    break
                 depth += 1
+                inside += 1
+                if not entry and _local(element) in _ENTRIES:
+                    entry, inside = depth, 0
+                if entry and inside > MAX_ELEMENTS:
+                    raise CorruptSource("One entry of this sitemap or feed never ends.", url=url)
                 continue
+            if depth == entry:
+                entry = 0
+                if (named := _named_by(element)) is not None:
+                    yield named
             depth -= 1
-            if is_known and (named := _named_by(element)) is not None:
-                yield named
+            if not entry and depth:
                 _forget(element)
     except etree.XMLSyntaxError as error:
         raise CorruptSource("This sitemap or feed is damaged.", url=url, reason=str(error)[:200]) from error

@@ -182,6 +182,18 @@ def test_names_are_free_in_every_spelling_that_a_disk_confuses(tx, base_id):
     assert ("Rück.pdf", "Rück.pdf") == (names[0], paths.reserve(tx, other, new_item(tx, other), "Rück.pdf"))
 
 
+def test_names_in_a_folder_are_kept_apart_as_at_the_top(tx, base_id):
+    """Each folder has its own, and what is claimed for rows to come counts as well."""
+    rows = [new_item(tx, base_id) for _ in range(4)]
+    claims = paths.Claims(tx, base_id)
+    claimed = [claims.claim(row, name, folder="docs") for row, name in zip(rows, ("Rück.md", "RU\u0308CK.md"), strict=False)]
+    claims.hold()
+
+    assert ["docs/Rück.md", "docs/RU\u0308CK_1.md"] == claimed
+    assert "docs/rück_2.md" == paths.reserve(tx, base_id, rows[2], "rück.md", folder="docs")
+    assert "Rück.md" == paths.reserve(tx, base_id, rows[3], "Rück.md")
+
+
 def test_a_name_is_free_again_when_its_row_is_gone(tx, base_id):
     """Not before: bytes of a `deleting` item may still be there."""
     item = new_item(tx, base_id)

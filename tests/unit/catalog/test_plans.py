@@ -123,6 +123,7 @@ def test_the_window_is_counted_from_its_own_index(plan_of, base):
         lambda tx, job: items.children(tx, job.base_id, job.only_item),
         lambda tx, job: items.remove(tx, job.base_id, job.item_ids),
         lambda tx, job: paths.reserve(tx, job.base_id, job.only_item, "a.md"),
+        lambda tx, job: paths.reserve(tx, job.base_id, job.only_item, "a.md", folder="docs"),
         lambda tx, job: orphans.leaves_without_job(tx),
         lambda tx, job: orphans.containers_without_work(tx),
         lambda tx, job: orphans.deletes_without_job(tx),

@@ -71,6 +71,7 @@ def test_allow_list_opens_what_it_names(settings):
     ("name", "value"),
     [
         ("http_allow", '["http://wiki"]'),
+        ("http_allow", '["wiki.lan:http"]'),
         ("http_allow", "wiki"),
         ("http_proxy", "socks5://x:1"),
         ("url_reader", "reader.example"),

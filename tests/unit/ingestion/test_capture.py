@@ -8,6 +8,8 @@ import pytest
 
 from knowledge.catalog import items, paths
 from knowledge.errors import InvalidUrl
+from knowledge.ingestion.capture import file_name, with_capture
+from knowledge.model.documents import Document, ReadResult
 from knowledge.model.inputs import Strategy, UrlInput
 from knowledge.model.jobs import JobStatus
 from knowledge.model.status import ItemStatus, ItemType
@@ -487,3 +489,19 @@ def test_what_is_no_address_of_a_page_is_refused_at_once(house, base, url):
     with pytest.raises(InvalidUrl):
         house.add(base, UrlInput(url=url))
     assert [] == house.items(base)
+
+
+@pytest.mark.parametrize("odd", [None, "many", [3], {"of": 3}, -1, 1.5, 10**30])
+def test_odd_capture_of_an_old_row_fails_no_job(house, base, odd):
+    """What an import of an earlier version let in is not believed."""
+    [note] = house.notes(base, "The lamp.")
+    known = dict.fromkeys(("charset", "language", "converter", "replaced_characters", "name", "media_type", "job"), odd)
+    page = replace(note, type=ItemType.URL, data={"capture": known})
+    read = ReadResult([Document("The lamp.")], "text/markdown", "text")
+
+    quality = with_capture(page, read).quality
+
+    text = odd if isinstance(odd, str) else None
+    assert (text, text, text) == (quality.charset, quality.language, quality.converter)
+    assert (odd if odd == 10**30 else 0) == quality.replaced_characters
+    assert isinstance(file_name(page), str)

@@ -1,6 +1,7 @@
 """Indexing one leaf, with a real HTTP embedder that fails on command: codes, attempts, money, and what is kept."""
 
 import threading
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -10,12 +11,16 @@ from knowledge.catalog import jobs
 from knowledge.catalog.rows import BASE, ITEM, SPEND
 from knowledge.errors import DatabaseBusy, EmbedderSlowDown, IndexCorrupt, StorageFull
 from knowledge.ingestion import index
+from knowledge.ingestion import run as run_module
 from knowledge.ingestion.run import perform
 from knowledge.model.documents import EmbedderSpec
 from knowledge.model.inputs import NoteInput
 from knowledge.model.jobs import JobStatus
 from knowledge.model.status import ItemStatus
+from knowledge.pipeline.indexing.hashing_embedder import HashingEmbedder
+from knowledge.pipeline.indexing.registry import EmbedderKind, Embedders
 from knowledge.pipeline.vectorstore.sqlite.store import SqliteIndexStore
+from knowledge.service import KnowledgeService
 from tests.house import DIMENSIONS
 from tests.unit.pipeline.readers.made import pdf
 
@@ -304,6 +309,33 @@ def test_deleted_while_it_waits_is_never_read(paid, paid_base, paid_server):
     assert paid.deliver(job.id) is None
     assert is_gone(paid, paid_base)
     assert 0 == paid_server.requests()
+
+
+def test_deleted_while_it_is_cut_ends_soon(make_house, monkeypatch):
+    """Not when the last of its chunks is found: the run looks every few of them whether it is still wanted."""
+    monkeypatch.setattr(run_module, "LOOK_SECONDS", 0)  # at each checkpoint
+    measured = []
+
+    class Measuring(HashingEmbedder):
+        """A model that counts its own input; somebody deletes the item while it does."""
+
+        def longest_prefix(self, text):
+            measured.append(text)
+            if len(measured) == 100:
+                house.service.delete_items(base.id, [item.id])
+            return len(text)
+
+    house = make_house()
+    spec = EmbedderSpec(id="measuring", kind="measuring", dimensions=DIMENSIONS)
+    house.rt = replace(house.rt, embedders=Embedders([spec], {"measuring": EmbedderKind(open=Measuring)}))
+    house.service = KnowledgeService(house.rt)
+    base = house.base("measuring", chunk_size=20, chunk_overlap=0)
+    (item,) = house.add(base, NoteInput(content="The keeper lit the lamp of the lighthouse at dusk. " * 10_000))
+    house.deliver(house.job_of(item).id)
+
+    assert 100 <= len(measured) < 300
+    assert JobStatus.CANCELLED == house.jobs()[0].status
+    assert is_gone(house, base)
 
 
 def test_deleted_while_it_is_embedded_costs_no_further_request(paid, paid_base, paid_server):

@@ -2,10 +2,12 @@
 
 import pytest
 
+from knowledge.ingestion.open_folders import OpenFolders
 from knowledge.model.inputs import SitemapInput, UrlInput
 from knowledge.model.status import ItemStatus, ItemType
 from knowledge.pipeline.http.address import AllowList
 from knowledge.pipeline.http.client import Limits, WebClient
+from knowledge.pipeline.sources.children import Skipped, SkipReason
 from knowledge.pipeline.sources.robots import Robots
 from knowledge.pipeline.sources.url import Web
 from tests.fakes.web_server import WebServer
@@ -176,6 +178,39 @@ def test_pages_beyond_the_limit_are_told(house, base, web):
 
     assert {"over_limit": 2} == item.data["skipped"]["reasons"]
     assert 10 == len([one for one in house.items(base) if one.type is ItemType.URL])
+
+
+def test_thousands_beyond_the_limit_are_counted_and_some_named(house, base, web):
+    """Neither the row nor the time grows without a bound; a reindex says the same and removes nothing."""
+    names(web, *(f"/{n}" for n in range(5)), *(f"/x{n}" for n in range(4000)))
+    item = added(house, base, web)
+    before = {one.id for one in house.items(base)}
+
+    item = reindexed(house, base, item)
+
+    skipped = item.data["skipped"]
+    assert ({"over_limit": 3995}, 3995, 1000) == (skipped["reasons"], skipped["count"], len(skipped["sample"]))
+    assert before == {one.id for one in house.items(base)}
+
+
+def test_each_entry_left_out_is_looked_up_and_not_searched_for(house, base, web):
+    """A thousand known pages and a million that are too many are no thousand million comparisons."""
+    names(web, "/0", "/1")
+    item = added(house, base, web)
+    folders = OpenFolders(house.db, item)
+
+    class Unwalkable(dict):
+        def __iter__(self):
+            raise AssertionError("walked")
+
+        keys = values = items = __iter__
+
+    folder = folders.enter("")
+    folder.known, folder.by_source = Unwalkable(folder.known), Unwalkable(folder.by_source)
+    for path in ("/0", "/9"):
+        folders.left_out(Skipped(path, SkipReason.OVER_LIMIT, source=web.url(path)))
+
+    assert {children(house, base)["Lamp 0"].id} == folder.seen
 
 
 def test_robots_are_obeyed_for_pages_that_nobody_named(house, base, web):

@@ -1,13 +1,19 @@
 """The local default: real weights, real tokenizer."""
 
+from functools import cache
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from knowledge.errors import ConfigurationError
 from knowledge.model.documents import Chunking, Document, EmbedderSpec
 from knowledge.pipeline.indexing import chunker, minilm_embedder, pinned_file
 from knowledge.pipeline.indexing.minilm_embedder import MAX_PIECES, load_tokenizer
 from tests.contracts.embedder_contract import EmbedderContract, all_vectors
+
+load_tokenizer_once = cache(load_tokenizer)
 
 
 def opened(**fields):
@@ -57,6 +63,32 @@ def test_vectors_have_length_one(minilm):
 def test_tokenizer_is_berts(pieces, text):
     """Lower case, no accents, split at punctuation and around Chinese characters."""
     assert pieces == load_tokenizer().encode(text).tokens
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(st.characters(codec="ascii"), max_size=60) | st.text(max_size=60))
+def test_plain_text_falls_into_the_same_pieces(minilm, text):
+    """The shorter way for it changes no piece and no place of one."""
+    short, whole = minilm._model.get()._encoded(text), load_tokenizer_once().encode(text)
+
+    assert (whole.ids, whole.offsets) == (short.ids, short.offsets)
+
+
+def test_many_texts_are_not_all_cut_before_the_first_is_embedded(minilm):
+    """Whoever wants to stop in between need not wait for the last one."""
+
+    class Watched(list):
+        last = 0
+
+        def __getitem__(self, which):
+            Watched.last = max(Watched.last, which.stop)
+            return super().__getitem__(which)
+
+    batches = minilm.embed(Watched(f"lamp {number}" for number in range(2000)))
+    next(batches)
+
+    assert 0 < Watched.last < 2000
+    assert list(range(1000)) == sorted(place for batch in minilm.embed(["lamp"] * 1000) for place in batch.positions)
 
 
 def test_texts_cannot_smuggle_in_control_tokens():

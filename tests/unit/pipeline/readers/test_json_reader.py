@@ -37,7 +37,7 @@ def read(tmp_path):
 
 
 def test_each_object_of_a_list_is_a_document(read):
-    """No chunk mixes two records; a list of plain words is one text."""
+    """So that no chunk tears one apart for the next; a list of plain words is one text."""
     assert ["a: 1", "a: 2"] == read(b'[{"a": 1}, {"a": 2}]')
     assert ["1\n2"] == read(b"[1, 2]")
 
@@ -69,3 +69,42 @@ def test_each_line_of_json_lines_is_a_document(tmp_path):
 
     assert ["a: 1", "2\n3", "four"] == [document.text for document in result.documents]
     assert {Notice.PARTIAL_TEXT} == result.notices
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'// settings\n{"a": "one", "list": ["x", "y",], /* more\n*/ "b": "two",}\n',
+        b'{"a": "one", // c\n "list": ["x", "y"], "b": "two"}',
+        b'/**/{"a": "one", "list": ["x", "y" /* , */ , ], "b": "two"}//',
+    ],
+)
+def test_comments_and_commas_too_many_are_forgiven(read, data):
+    """Programs keep their settings so; what looks like either inside a text stays."""
+    assert ["a: one\nlist: x\nlist: y\nb: two"] == read(data)
+    assert ['url: https://a.test/*x*/ ,]\nq: "//'] == read(b'{"url": "https://a.test/*x*/ ,]", "q": "\\"//",}')
+
+
+def test_values_one_after_another_are_records(read):
+    """As tools print them, over several lines each."""
+    assert ["a: one", "b: two", "c"] == read(b'{\n "a": "one"\n}\n{\n "b": "two"\n}["c"]\n')
+
+
+BROKEN = [b'{"a": 1', b'{"a": 1} x', b"1 2", b"{a: 1}", b"/* {}", b'{"a": 1}{"b": ', b"// only words", b","]
+
+
+@pytest.mark.parametrize("data", BROKEN)
+def test_what_is_not_whole_is_damage_all_the_same(read, data):
+    """Forgiving is no guessing."""
+    with pytest.raises(CorruptSource):
+        read(data)
+
+
+def test_key_that_is_there_twice_loses_no_value(read):
+    """In the order of the file, next to its first."""
+    assert ["a: 1\na.b: 2\na: 3\nc: 4"] == read(b'{"a": 1, "c": 4, "a": {"b": 2}, "a": [3]}')
+
+
+def test_line_breaks_inside_of_texts_are_forgiven(read):
+    """As exports write them that escape nothing."""
+    assert ["a: one\ttwo\nthree\nb: x"] == read(b'{"a": "one\ttwo\nthree", "b": "x"}')

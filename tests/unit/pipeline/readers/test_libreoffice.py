@@ -1,6 +1,8 @@
 """Running LibreOffice: what a person without it is told, and that neither it nor a file can do harm."""
 
 import os
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -166,3 +168,29 @@ def _is_running(pid: int) -> bool:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+OWNER = """
+import sys
+from pathlib import Path
+from knowledge.pipeline.readers.process import ReaderProcess
+
+ReaderProcess().read(Path(sys.argv[1]), "report.doc", lambda event: None, lambda: None)
+"""
+
+
+def test_real_libreoffice_ends_with_the_owner_of_its_reader():
+    """kill -9 of a slot while LibreOffice works for it: none of the four processes is left."""
+    owner = subprocess.Popen([sys.executable, "-c", OWNER, str(FOLDER / "report.doc")])
+
+    def family():
+        found = psutil.Process(owner.pid).children(recursive=True)
+        return found if any(one.name() == "soffice.bin" for one in found) else None
+
+    processes = eventually(family, "LibreOffice is at work")
+    owner.kill()
+    owner.wait()
+
+    gone, alive = psutil.wait_procs(processes, timeout=30)
+    assert [] == alive
+    assert 4 <= len(gone)

@@ -228,3 +228,23 @@ def test_endless_subject_takes_no_time(read):
     subject = b"Subject: " + b"=?utf-8?q?" * 200_000
 
     assert "words" in read(subject + b"\nFrom: a@example.org\n\nwords\n").documents[0].text
+
+
+@pytest.mark.parametrize("share", [0.5, 0.75, 0.95])
+def test_mail_that_breaks_off_is_told(read, share):
+    """Its parts up to there are read; that more may have come is said."""
+    whole = mail((PLAIN, "See the list of baskets. " * 20), (PLAIN, "The second part. " * 20))
+    cut = read(whole[: int(len(whole) * share)])
+
+    assert frozenset() == read(whole).notices
+    assert {Notice.PARTIAL_TEXT} == cut.notices
+    assert "See the list of baskets." in cut.documents[0].text
+
+
+def test_words_after_an_encoded_one_stand_apart(read):
+    """Wherever the line was broken; two encoded ones belong together."""
+    folded = (
+        "From: a@b.c\nSubject: =?utf-8?Q?gr=C3=B6=C3=9F?=\n =?utf-8?Q?er_als?=\n\teine Lampe =?utf-8?Q?=C3=BC?= (x)\n\nbody\n"
+    )
+
+    assert "# größer als eine Lampe ü (x)\n" in read(folded.encode()).documents[0].text

@@ -34,6 +34,14 @@ class TestOdpReader(ReaderContract):
             ),
             ("one", "for keepers", "two"),
         ),
+        "number.odp": (
+            odf(
+                "presentation",
+                f"<draw:page>{frame('Slide of ours <text:page-number>&lt;number&gt;</text:page-number>')}<presentation:notes>"
+                f"{frame('<text:page-number>&lt;number&gt;</text:page-number>')}</presentation:notes></draw:page>",
+            ),
+            ("Slide of ours",),
+        ),
         "flat.fodp": (flat_odf("presentation", f"<draw:page>{frame('flat')}</draw:page>"), ("flat",)),
     }
 

@@ -59,6 +59,10 @@ class TestOdtReader(ReaderContract):
             odf("text", f"<text:p>before</text:p>{TABLE}<text:p>after 長</text:p>"),
             ("before", "| k | v |", "| a\\|b | a\\|b |", "after 長"),
         ),
+        "nested.odt": (
+            odf("text", TABLE.replace("<text:p>a|b</text:p>", f"<text:p>around</text:p>{TABLE}")),
+            ("| k | v |\n| --- | --- |\n| around k v a\\|b a\\|b | around k v a\\|b a\\|b |",),
+        ),
         "list.odt": (odf("text", LIST), ("- eins\n  - zwei",)),
         "box.odt": (odf("text", BOX), ("beside", "in the box")),
         "chart.odt": (

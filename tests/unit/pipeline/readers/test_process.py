@@ -232,7 +232,9 @@ def test_close_ends_the_process(process, read):
 
 
 OWNER = """
+import os
 import sys
+import time
 from pathlib import Path
 from knowledge.pipeline.readers.process import ReaderProcess
 from tests.fakes.hostile_reader import FACTORY
@@ -266,6 +268,58 @@ def test_nothing_outlives_an_owner_that_is_killed(tmp_path, what):
     assert kept
     eventually(lambda: all(map(is_over, pids)), "the processes are gone")
     eventually(lambda: not list(temporary.iterdir()), "their temporary files are gone")
+
+
+@pytest.fixture
+def started(tmp_path):
+    """An owner whose reader has started a program: (owner, ids of reader and program and of what `first` has printed)."""
+    owners = []
+
+    def started(first=""):
+        (tmp_path / "x").write_text("start")
+        code = OWNER.replace("        print(text, flush=True)", f"        {first or 'pass'}\n        print(text, flush=True)")
+        owner = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "x")], stdout=subprocess.PIPE, text=True)
+        owners.append(owner)
+        return owner, [int(pid) for pid in owner.stdout.readline().split()]
+
+    yield started
+    for owner in owners:
+        owner.kill()
+        owner.wait()
+
+
+def test_fork_of_an_owner_does_not_keep_its_reader_alive(started):
+    """It holds the pipe open whose end the guard waits for; the system tells reader and guard all the same."""
+    owner, (reader, program, fork) = started("text += f' {pid}' if (pid := os.fork()) else time.sleep(600)")
+    try:
+        owner.kill()
+        owner.wait()
+
+        eventually(lambda: is_over(reader) and is_over(program), "the processes are gone")
+        assert not is_over(fork)
+    finally:
+        os.kill(fork, signal.SIGKILL)
+
+
+def test_what_a_reader_has_started_ends_with_it(started):
+    """Also when its owner, stopped just then, does nothing about it."""
+    owner, (reader, program) = started()
+    owner.send_signal(signal.SIGSTOP)
+
+    os.kill(reader, signal.SIGKILL)
+
+    eventually(lambda: is_over(program), "the program is gone")
+    assert psutil.STATUS_STOPPED == psutil.Process(owner.pid).status()
+
+
+def test_reader_outlives_the_thread_that_has_started_it(process, read):
+    """It belongs to the process: the next file, asked for by another thread, is read by the same one."""
+    first = []
+    thread = threading.Thread(target=lambda: first.extend(read(process, "words")))
+    thread.start()
+    thread.join()
+
+    assert first == read(process, "words")
 
 
 def test_threads_take_turns(process, read, tmp_path):

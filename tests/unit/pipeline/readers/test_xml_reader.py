@@ -4,6 +4,7 @@ from typing import ClassVar
 
 import pytest
 
+from knowledge.model.status import Notice
 from knowledge.pipeline.readers.registry import ReaderRegistry
 from knowledge.pipeline.readers.xml import XmlReader
 from tests.contracts.reader_contract import ReaderContract
@@ -71,3 +72,55 @@ def test_entity_bomb_stays_small(tmp_path):
 
     assert "before" in text
     assert len(text) < 2_000
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read(data):
+        (tmp_path / "a.xml").write_bytes(data)
+        return ReaderRegistry([XmlReader()]).read(tmp_path / "a.xml", "a.xml", lambda: None)
+
+    return read
+
+
+WHOLE = b"<?xml version='1.0'?><r><a k='v'>one</a><!-- two --><b><![CDATA[three]]></b><c>four five</c></r>"
+
+
+@pytest.mark.parametrize("end", range(WHOLE.index(b"one") + 3, len(WHOLE) - 1))
+def test_file_that_breaks_off_is_told_wherever_it_does(read, end):
+    """What is there is read; that it is not all is said."""
+    result = read(WHOLE[:end])
+
+    assert "one" in result.documents[0].text
+    assert Notice.PARTIAL_TEXT in result.notices
+
+
+def test_file_with_slips_is_whole(read):
+    """Markup that is wrong, but there to its end, takes no text away."""
+    result = read(b"<r><a>fish & chips &copy; R&D; x&#38;y & z&&</a><b>two</b></r>")
+
+    assert frozenset() == result.notices
+    assert ["fish & chips \u00a9 R&D; x&y & z&&", "two"] == result.documents[0].text.split("\n")
+
+
+@pytest.mark.parametrize("junk", [b"<!-- - -->", b"<?p ?>", b"<!--", b"</r", b"</r>"])
+def test_much_of_anything_behind_the_root_is_read_in_one_pass(read, junk):
+    """Damage costs no more time than a whole file."""
+    result = read(b"<r><a>fish & chips</a></r>" + junk * 20_000 + b"<!-")
+
+    assert "fish & chips" in result.documents[0].text
+    assert Notice.PARTIAL_TEXT in result.notices
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        '<?xml version="1.0" encoding="utf-8"?><r>Café & Größe, naïve</r>'.encode("cp1252"),
+        '<?xml version="1.0" encoding="utf-16"?><r>Café & Größe, naïve</r>'.encode("utf-16"),
+        '<?xml version="1.0" encoding="utf-16"?><r>Café & Größe, naïve</r>'.encode(),
+        '<?xml version="1.0" encoding="nowhere"?><r>Café & Größe, naïve</r>'.encode(),
+    ],
+)
+def test_charset_that_is_declared_wrongly_costs_no_letter(read, data):
+    """The bytes decide."""
+    assert "Café & Größe, naïve" == read(data).documents[0].text

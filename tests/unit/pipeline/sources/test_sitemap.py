@@ -1,6 +1,7 @@
 """What sitemaps and feeds name, in all their forms, and what becomes of broken and hostile ones."""
 
 import gzip
+from collections import Counter
 
 import pytest
 
@@ -8,6 +9,7 @@ from knowledge.errors import CorruptSource, FetchBlocked, FetchFault, FetchSlowD
 from knowledge.model.skip_reason import SkipReason
 from knowledge.pipeline.http.address import AllowList
 from knowledge.pipeline.http.client import Limits, WebClient
+from knowledge.pipeline.sources import sitemap
 from knowledge.pipeline.sources.children import Child, Partial, Skipped
 from knowledge.pipeline.sources.robots import Robots
 from knowledge.pipeline.sources.sitemap import SitemapChildren
@@ -225,3 +227,104 @@ def test_packed_bomb_is_cut_off(web, scan):
 
     with pytest.raises(FetchTooLarge):
         scan()
+
+
+def left_out(entries):
+    return [(entry.source, entry.reason) for entry in entries if isinstance(entry, Skipped)]
+
+
+def test_no_more_addresses_are_looked_at_than_can_be_remembered(web, scan, monkeypatch):
+    """A million of them: the rest is told as left out, further files are not even asked for, and nothing has vanished."""
+    monkeypatch.setattr(sitemap, "MAX_ADDRESSES", 50)
+    web.page("/sitemap.xml", index("/one.xml", "/two.xml"), content_type="application/xml")
+    web.page("/one.xml", urlset(*(f"https://a.test/{n}" for n in range(2000))), content_type="application/xml")
+    web.page("/two.xml", urlset("https://a.test/last"), content_type="application/xml")
+
+    entries = scan(limit=10)
+
+    assert (10, 0) == (len(pages(entries)), web.count("/two.xml"))
+    assert Partial("") in entries
+    assert [(web.url(path), SkipReason.OVER_LIMIT) for path in ("/one.xml", "/two.xml")] == left_out(entries)[-2:]
+    assert len(entries) < 100
+
+
+def test_limit_of_addresses_follows_the_limit_of_pages(web, scan, monkeypatch):
+    """Whoever wants many pages gets them."""
+    monkeypatch.setattr(sitemap, "MAX_ADDRESSES", 50)
+    web.page("/sitemap.xml", urlset(*(f"https://a.test/{n}" for n in range(300))), content_type="application/xml")
+
+    assert 300 == len(pages(scan(limit=300)))
+
+
+def test_files_that_come_too_late_are_not_asked_for(web, scan, monkeypatch):
+    """Five hundred slow ones must not hold a worker for hours; the first file alone has the time of any fetch."""
+    monkeypatch.setattr(sitemap, "MAX_SECONDS", 0.0)
+    web.page("/sitemap.xml", index("/one.xml", "/two.xml"), content_type="application/xml")
+
+    entries = scan()
+
+    assert [(web.url(path), SkipReason.OVER_LIMIT) for path in ("/one.xml", "/two.xml")] == left_out(entries)
+    assert (1, True) == (len(web.asked), Partial("") in entries)
+
+
+def test_wide_and_deep_indexes_end(web, scan, monkeypatch):
+    """Each level is bounded, and all files together are."""
+    monkeypatch.setattr(sitemap, "MAX_FILES", 10)
+    web.page("/sitemap.xml", index(*(f"/wide{n}.xml" for n in range(50)), "/0.xml"), content_type="application/xml")
+    for number in range(50):
+        web.page(f"/wide{number}.xml", index("/0.xml", f"/wide{number + 1}.xml"), content_type="application/xml")
+
+    entries = scan()
+
+    assert len(web.asked) <= 10
+    assert [] == pages(entries)
+    assert SkipReason.OVER_LIMIT in {reason for _, reason in left_out(entries)}
+
+
+def test_chain_of_indexes_ends_at_its_depth(web, scan):
+    """What lies deeper is told and not asked for."""
+    for number in range(9):
+        name = "/sitemap.xml" if number == 0 else f"/{number}.xml"
+        web.page(name, index(f"/{number + 1}.xml"), content_type="application/xml")
+
+    entries = scan()
+
+    assert (4, [(web.url("/4.xml"), SkipReason.OVER_LIMIT)]) == (len(web.asked), left_out(entries))
+
+
+def test_sitemap_of_an_inside_host_is_not_asked_for(web, scan):
+    """An index leads nowhere that a page could not lead to; pages of other hosts are children like any."""
+    inside = ("http://10.0.0.1/x.xml", "http://[::1]/x.xml", "http://127.0.0.2/x.xml", "file:///etc/passwd")
+    web.page("/sitemap.xml", index(*inside, "/two.xml"), content_type="application/xml")
+    web.page("/two.xml", urlset("https://b.test/1", "http://10.0.0.1/admin"), content_type="application/xml")
+
+    entries = scan()
+
+    assert ["https://b.test/1", "http://10.0.0.1/admin"] == pages(entries)
+    assert {SkipReason.UNREADABLE: 3, SkipReason.INVALID: 1} == Counter(reason for _, reason in left_out(entries))
+
+
+@pytest.mark.parametrize("root", ["urlset", "rss"])
+def test_entry_that_never_ends_is_damage(web, scan, monkeypatch, root):
+    """All of an entry is in memory until it ends."""
+    monkeypatch.setattr(sitemap, "MAX_ELEMENTS", 1000)
+    inner = {"urlset": "url", "rss": "item"}[root]
+    web.page("/sitemap.xml", f"<{root}><{inner}>{'<a/>' * 5000}", content_type="application/xml")
+
+    with pytest.raises(CorruptSource, match="never ends"):
+        scan()
+
+
+@pytest.mark.parametrize("junk", ["<junk><a/></junk>", "<url><a/></url>", "<sitemap/>", "<!-- no --><x y='z'/>"])
+def test_what_names_nothing_is_forgotten_as_well(junk):
+    """Memory does not grow with a file of elements that nobody knows."""
+    named = sitemap._read_xml(f"<urlset>{junk * 5000}<url><loc>https://a.test/</loc></url></urlset>".encode(), "x")
+
+    assert "https://a.test/" == next(named).address
+    assert len(named.gi_frame.f_locals["element"].getparent()) <= 2
+
+
+def test_unknown_root_is_not_read_to_its_end():
+    """Whatever comes after it would only fill the memory."""
+    with pytest.raises(CorruptSource, match="neither"):
+        list(sitemap._read_xml(f"<html>{'<p>x</p>' * 10}".encode(), "x"))
