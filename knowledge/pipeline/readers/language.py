@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-SAMPLE_CHARACTERS: Final = 20_000
+SAMPLE_CHARACTERS: Final = 5_000
 _LEAST_LETTERS: Final = 20
 _LEAST_WORDS: Final = 5  #: small words of the language
 _LEAST_SHARE: Final = 0.08  #: of all words

@@ -163,5 +163,7 @@ def _string(getter: Any, *arguments: Any) -> str:
 def _tidy(text: str) -> str:
     """Words broken at a line end joined again, and letter-spaced Chinese or Japanese closed up, so that it can be found."""
     text = _HYPHENS.sub("", text)
+    if text.isascii():
+        return text
     spaced = len(_SPACED_PAIR.findall(text))
     return _SPACED_PAIR.sub("", text) if spaced and spaced * 2 > len(_PAIR.findall(text)) else text
