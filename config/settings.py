@@ -274,7 +274,7 @@ def effective(settings: Settings) -> tuple[EffectiveSetting, ...]:
 def fingerprints(settings: Settings) -> dict[str, str]:
     """A digest of each setting as it is shown, by its variable: tells what differs without keeping a value.
 
-    Secrets are shown masked, so they never differ: a digest of a password could be guessed at.
+    Secrets are shown masked, so of them only setting and unsetting is told: a digest of a password could be guessed at.
     """
     return {one.variable: hashlib.sha256(one.value.encode()).hexdigest() for one in effective(settings)}
 

@@ -34,7 +34,7 @@ def patch_base(rt: Runtime, base_id: BaseId, patch: BasePatch) -> Base:
             after = apply(rt, tx, before, patch, backfill=False)
             if after.embedder != before.embedder:
                 put_in_place = blank.enter_context(rt.indexes.blank(base_id, after.dimensions))  # a full disk changes nothing
-                rt.indexes.drop(base_id)  # it has the old width, and perhaps vectors of what is still being deleted
+                rt.indexes.drop(base_id)  # a crash after the commit must leave none of the old width, which nobody may mend
         if put_in_place:
             put_in_place()
     return after

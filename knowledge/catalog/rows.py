@@ -161,7 +161,7 @@ class KnowledgeItem(_Row, table=True):
 
 
 class KnowledgePath(_Row, table=True):
-    """A path below raw/ that an item holds, folded; freed only when the row of the item is gone."""
+    """A path below raw/ that an item holds, folded; freed when the row of the item is gone, or released."""
 
     __tablename__ = "knowledge_path"
     __table_args__ = (

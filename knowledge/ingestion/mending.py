@@ -73,10 +73,10 @@ def renew(rt: Runtime, base_id: BaseId, fault: IndexCorrupt) -> int:
     if rt.indexes.is_sound(base_id, base.dimensions):
         return 0
     detail = {"message": "The index of its base was damaged or gone; its text is still here.", "reason": str(fault)}
-    with rt.indexes.blank(base_id, base.dimensions) as put_in_place:
-        with rt.db.write(durable=True) as tx:  # first: a crash in between leaves the damage to be found again
-            lost = status.lose_material(tx, base_id, detail)
-        put_in_place()
+    with rt.db.write(durable=True) as tx:  # first: a crash in between leaves the damage to be found again
+        lost = status.lose_material(tx, base_id, detail)
+    rt.indexes.drop(base_id)  # before the blank one is made, which on a full disk has only its room
+    rt.indexes.create(base_id, base.dimensions)
     extra = {"base": base_id, "items": lost, "reason": fault.details.get("reason") or str(fault)}
     log.error("damaged index replaced by a blank one; index its items again", extra=extra)
     return lost

@@ -32,7 +32,7 @@ class OpenFolder:
     id: ItemId | None = None
     path: str | None = None  #: below raw/
     known: dict[tuple[ItemType, str], Known] = field(default_factory=dict)  #: by type and key
-    by_source: dict[str, list[Known]] = field(default_factory=dict)  #: the same
+    by_source: dict[str, list[Known]] = field(default_factory=dict)  #: `known`, by source
     seen: set[ItemId] = field(default_factory=set)
     is_kept: bool = False  #: something in it is there, or may be
     is_unlisted: bool = False  #: not all of it could be looked at

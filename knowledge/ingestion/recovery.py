@@ -30,7 +30,7 @@ from knowledge.runtime import Runtime
 log = logging.getLogger(__name__)
 
 DELETE_GROUP: Final = 500  #: roots of one recovered delete job
-FROZEN_SECONDS: Final = 60.0  #: how long a lease may be over before an owner is killed that is stopped, or keeps the base lock
+FROZEN_SECONDS: Final = 60.0  #: after the end of its lease an owner that is stopped, or keeps the base lock, is killed
 LOOK_BACK_SECONDS: Final = 3600.0  #: how long a stopped process that lost its job is looked for
 MAX_REPUBLISH_SECONDS: Final = 900.0
 

@@ -1,6 +1,6 @@
 """What an item's `data` may hold beside its columns: JSON, each key only where its item needs it.
 
-A bundle brings in rows that somebody else wrote, so whoever reads a value looks at its type first.
+What a bundle brings in is looked at in `bases.bundle_data`. Rows that an older version imported may hold anything.
 """
 
 from enum import StrEnum

@@ -19,7 +19,7 @@ class SkipReason(StrEnum):
     CORRUPT = "corrupt"  #: a member of an archive that is damaged
     OWN = "own"  #: the data directory lies inside the folder, or the folder inside the data directory
     INVALID = "invalid"  #: a sitemap names an address that is none
-    OVER_LIMIT = "over_limit"  #: more pages than one sitemap may bring
+    OVER_LIMIT = "over_limit"  #: one more, or deeper, or later, than a container may bring
     UNREADABLE = "unreadable"  #: it could not be looked at; below it nothing is known
 
 

@@ -1,7 +1,5 @@
 """An index whose file is damaged, empty or gone: deletes converge, what is lost does not look done, one command heals."""
 
-from pathlib import Path
-
 import pytest
 
 from knowledge.catalog import jobs
@@ -230,15 +228,14 @@ def test_the_index_of_another_base_is_not_thrown_away(house, base, shelf):
     assert is_whole(house, base)
 
 
-@pytest.mark.parametrize(("moment", "is_told"), [("blank", False), ("drop", True), ("replace", True)])
+@pytest.mark.parametrize(("moment", "is_told"), [("is_sound", False), ("drop", True), ("create", True)])
 def test_a_crash_while_it_is_replaced_leaves_the_damage_to_be_found_again(house, base, shelf, monkeypatch, moment, is_told):
     """The rows come first; then the file may be gone."""
     _, first, second, third = shelf
     harm(house, base, "overwritten")
-    place = Path if moment == "replace" else SqliteIndexStores
     house.service.delete_items(base.id, [first.id])
     with monkeypatch.context() as patched:
-        patched.setattr(place, moment, raising(KeyboardInterrupt()))
+        patched.setattr(SqliteIndexStores, moment, raising(KeyboardInterrupt()))
         with pytest.raises(KeyboardInterrupt):
             house.deliver(house.sender.waiting.popleft())
     expected = ("failed", "index_lost", None) if is_told else ("completed", None, 1)

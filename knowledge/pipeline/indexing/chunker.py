@@ -40,7 +40,7 @@ def split(
         chunking: what the base asks for, as `effective` limits it to the base's embedder.
         measure: the embedder, if it can tell how much of a text it takes; a chunk that is too long for it is cut again, so
             that nothing is left out silently.
-        checkpoint: called every few units, and for each document.
+        checkpoint: called every few units, and for each document or row of small records.
 
     Returns:
         The whole text, and units numbered 0, 1, 2 …; each is a verbatim slice of the text, lies inside one document or holds
@@ -98,6 +98,9 @@ def _records(text: str, records: Sequence[str], chunking: Chunking, measure: Mea
             if fits >= ends[after - 1]:
                 break
             after = bisect_right(ends, fits, first, after - 1)
+        while after > first and (tokens := estimate_tokens(text[start : ends[after - 1]])) > chunking.size:
+            # `room` is an average: these are of more tokens than others, in another script for example.
+            after = bisect_right(ends, start + (ends[after - 1] - start) * chunking.size / tokens, first, after - 1)
         if after > first:
             span = splitter.trimmed(text, start, ends[after - 1])
             yield from [] if span is None else [span]

@@ -42,6 +42,6 @@ class MeasuresInput(Protocol):
     def longest_prefix(self, text: str) -> int:
         """How many characters of `text`, from its start, the model takes whole; `len(text)` if all of it.
 
-        So it does what comes before any white space in these: no token goes on behind it.
+        If it takes `text[:n]`, it takes `text[:m]` for every smaller `m` beside white space: no token spans white space.
         """
         ...

@@ -1,6 +1,7 @@
 """Zip and tar archives as one text: each file under a heading with its path, read by the reader that knows it."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import ClassVar
 
 from knowledge.errors import EncryptedSource, SourceFault
@@ -60,5 +61,5 @@ def _headed(documents: list[Document], name: str) -> Iterator[Document]:
         yield Document(heading, locator=name)
         return
     first, *others = documents
-    yield Document(f"{heading}\n\n{first.text}", locator=first.locator)
+    yield replace(first, text=f"{heading}\n\n{first.text}")
     yield from others

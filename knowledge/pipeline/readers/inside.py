@@ -59,9 +59,8 @@ def attached(data: bytes, name: str, outer: SourceFile, place: str) -> Iterator[
         return
     yield from sorted(result.notices - {Notice.NO_TEXT_EXTRACTED})
     for number, document in enumerate(result.documents):
-        found = placed(document, place)
         heading = f"## {name}\n\n" if number == 0 else ""
-        yield Document(heading + found.text, locator=found.locator)
+        yield replace(placed(document, place), text=heading + document.text)
 
 
 def ends_outer(error: SourceFault) -> bool:

@@ -13,8 +13,9 @@ from knowledge.pipeline.readers.media_type import JSON, JSON_LINES
 from knowledge.pipeline.readers.packed import without_packed
 from knowledge.pipeline.readers.port import Finding
 
-_STRING: Final = r'"[^"\\]*(?:\\.[^"\\]*)*"'
-_COMMENT: Final = re.compile(rf"{_STRING}|//[^\n]*|/\*[\s\S]*?\*/")
+# What nothing closes goes on to the end of the file: looked for again from each later place, it would take quadratic time.
+_STRING: Final = r'"[^"\\]*(?:\\[\s\S][^"\\]*)*(?:"|\\?\Z)'
+_COMMENT: Final = re.compile(rf"{_STRING}|//[^\n]*|/\*[\s\S]*?(?:\*/|(?P<open>\Z))")
 _INK: Final = re.compile(r"\S")
 _COMMA: Final = re.compile(rf"{_STRING}|,(?=\s*[\]}}])")
 
@@ -44,7 +45,7 @@ class JsonReader:
                 yield from _records(text)
             elif values := _relaxed(text):
                 for value in values:
-                    yield Document("\n".join(_lines(value)), shares=True)
+                    yield from _documents(value, shares=len(values) > 1)
             else:
                 raise CorruptSource(
                     "This file is not valid JSON.", line=error.lineno, column=error.colno, detail=error.msg
@@ -52,11 +53,15 @@ class JsonReader:
             return
         except RecursionError as error:
             raise CorruptSource("This file nests deeper than can be read.") from error
-        if isinstance(value, list) and any(isinstance(element, dict | list) for element in value):
-            for element in value:
-                yield Document("\n".join(_lines(element)), shares=True)
-        else:
-            yield Document("\n".join(_lines(value)))
+        yield from _documents(value)
+
+
+def _documents(value: Any, *, shares: bool = False) -> Iterator[Document]:
+    if isinstance(value, list) and any(isinstance(element, dict | list) for element in value):
+        for element in value:
+            yield Document("\n".join(_lines(element)), shares=True)
+    else:
+        yield Document("\n".join(_lines(value)), shares=shares)
 
 
 def _parsed(text: str) -> Any:
@@ -79,6 +84,8 @@ def _relaxed(text: str) -> list[Any]:
 
     Nothing if it is not that either, or not whole.
     """
+    if any(found["open"] is not None for found in _COMMENT.finditer(text)):
+        return []
     text = _COMMA.sub(_without, _COMMENT.sub(_without, text))
     decoder = json.JSONDecoder(**_AS_WRITTEN, strict=False)  # line breaks and tabs inside of texts as well
     values: list[Any] = []

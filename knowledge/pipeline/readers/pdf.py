@@ -6,6 +6,7 @@ Scanned pages come out empty and are told as partial text: `pdf_pages` says whic
 import io
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from knowledge.errors import CorruptSource, SourceFault
@@ -133,11 +134,14 @@ def _attachments(document: Any, source: SourceFile) -> Iterator[Finding]:
             if ends_outer(error):
                 raise
             result = None
-        documents = [] if result is None else result.documents
-        if not documents:
+        place = f"attachment {name}"
+        if result is None or not result.documents:
             yield Notice.PARTIAL_TEXT
-        yield Document("\n\n".join([f"# {name}", *(document.text for document in documents[:1])]), locator=f"attachment {name}")
-        yield from (placed(document, f"attachment {name}") for document in documents[1:])
+            yield Document(f"# {name}", locator=place)
+            continue
+        first, *others = result.documents
+        yield replace(placed(first, place), text=f"# {name}\n\n{first.text}", locator=place)
+        yield from (placed(document, place) for document in others)
 
 
 def _attachment(document: Any, number: int) -> tuple[str, bytes]:

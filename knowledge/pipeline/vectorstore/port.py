@@ -101,7 +101,7 @@ class IndexStores(Protocol):
     """Opens the index of a base."""
 
     def create(self, base_id: str, dimensions: int | None) -> IndexStore:
-        """The store of a new base; creating what is there already changes nothing."""
+        """The store of a new base, whole or, after an error, not at all; creating what is there already changes nothing."""
         ...
 
     def blank(self, base_id: str, dimensions: int | None) -> AbstractContextManager[Callable[[], None]]:

@@ -8,6 +8,7 @@ import zipfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -46,6 +47,7 @@ MAX_ROOTS: Final = 14  #: of a base, so that a schedule stays short; those that 
 MARK: Final = "entry"  #: a word of every paragraph, and of no query
 _SEPARATOR: Final = "\\n\\n"
 _CHUNK_SIZES: Final = (24, 32, 40)
+ASKED_AGAIN: Final = 3
 _UNHEARD: Final = (CommandTimeout, CommandLost, BrokerUnavailable)  #: it may have been done all the same
 _ALWAYS: Final = (Unavailable, InvalidInput, InvalidOperation, NotFound)  #: whatever else happens, these may be answered
 
@@ -276,6 +278,13 @@ class People:
     def search(self, base: Row, words: str) -> Sequence[SearchHit]:
         self.queries.add(text_hash(words))
         return self.client.search(base["id"], words, limit=50).hits
+
+    def find(self, base: Row, words: str) -> Sequence[SearchHit]:
+        """For who judges: a worker that has just got its broker back may be slow to answer, and a search can be asked again."""
+        for _ in range(ASKED_AGAIN):
+            with suppress(*_UNHEARD):
+                return self.search(base, words)
+        return self.search(base, words)
 
     def _list(self, pick: int, number: int) -> None:
         self._ask(lambda: self.client.find_bases(BaseQuery(search=self._name)))

@@ -29,6 +29,7 @@ PACES: Final = (0.0, 0.1, 0.0, 0.25)  #: seconds of an answer of the embedder, b
 SETTLE_SECONDS: Final = 40.0  #: after this it is said that it never comes to rest
 MEND_AFTER: Final = 3  #: steps until a disk or an embedder works again
 AGE_SECONDS: Final = 7200.0  #: what lies around is made to look so old, so that tidying dares to remove it
+TIDY_AGAIN_SECONDS: Final = 2.0
 _POLL_SECONDS: Final = 0.05
 _TIDIED: Final = re.compile(r"Task knowledge\.tidy\[.*succeeded")
 _LOGS: Final = (*WORKERS, "beat", "broker", "embedder")
@@ -196,17 +197,26 @@ class Theatre:
         for path in (self.fleet.settings.data_dir / "bases").glob("*/*/**/*"):
             if ".knowledge" not in path.parts and path.is_file():
                 os.utime(path, (old, old))
-        before = self._tidied()
-        upkeep = {"exchange": topology.EXCHANGE, "routing_key": topology.UPKEEP_KEY}
-        self.fleet.app.send_task(topology.TIDY, ignore_result=True, **upkeep)
-        eventually(lambda: self._tidied() > before, "the bases are tidied")
+        before, sent = self._tidied(), -math.inf
+
+        def is_done() -> bool:
+            """Sent again now and then: a broker without its data has no queue until the worker is back."""
+            nonlocal sent
+            if time.monotonic() - sent > TIDY_AGAIN_SECONDS:
+                sent = time.monotonic()
+                self.fleet.app.send_task(
+                    topology.TIDY, ignore_result=True, exchange=topology.EXCHANGE, routing_key=topology.UPKEEP_KEY
+                )
+            return self._tidied() > before
+
+        eventually(is_done, "the bases are tidied")
 
     def _tidied(self) -> int:
         return len(_TIDIED.findall(self.fleet.log("control")))
 
     def _insist(self, people: People, blows: Blows, result: Result) -> None:
         with self.diary.view() as ask:
-            home = Home(self.fleet.settings.data_dir, ask, people.search)
+            home = Home(self.fleet.settings.data_dir, ask, people.find)
             home.insist_on_peace()
             home.insist_on_sound_databases()
         story = self.diary.read()
@@ -226,7 +236,7 @@ class Theatre:
         fresh = [(base, people.add_fresh(base)) for base in people.bases() if base["status"] == "completed"]
         eventually(self._is_at_rest, "new work is done", seconds=SETTLE_SECONDS)
         for base, unique in fresh:
-            found = [hit for hit in people.search(base, unique) if unique in hit.text]
+            found = [hit for hit in people.find(base, unique) if unique in hit.text]
             insist(len(found) == 1 and found[0].item_status == "completed", "new work is found", base=base["id"], found=found)
 
     def _clear(self, people: People) -> None:

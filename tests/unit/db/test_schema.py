@@ -211,14 +211,14 @@ def insert_item(tx, item_id, parent, kind, path, status, **more):
     insert(tx, "knowledge_item", relative_path=path, **values, **kept)
 
 
-@pytest.fixture
-def lived_in(db):
-    """A catalogue as version 0002 left it, with a tree two folders deep, names, and jobs of each state."""
+@pytest.fixture(params=["0002", "0003"])
+def lived_in(db, request):
+    """A catalogue as an older version left it, with a tree two folders deep, names, and jobs of each state."""
     no_times = {"created_at": ..., "updated_at": ...}
     with db.write() as tx:
         config = schema._config()
         config.attributes["connection"] = tx
-        schema.command.upgrade(config, "0002")
+        schema.command.upgrade(config, request.param)
         insert(tx, "knowledge_group", id="g", name="shelf", **no_times)
         settings = {"chunk_size": 1024, "chunk_overlap": 200, "chunk_strategy": "structured", "chunk_separator": "x"}
         base = {"name": "base", "group_id": "g", "status": "completed", "fail_on_empty": 0, "shard": "main"}

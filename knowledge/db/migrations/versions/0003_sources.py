@@ -1,4 +1,4 @@
-"""What every source and format needs: containers that are no folders, what a reader found, conversions; what a key was for.
+"""What every source and format needs: containers that are no folders, what a reader found, conversions.
 
 Revision: 0003; after: 0002
 """
@@ -43,7 +43,6 @@ _INDEXES = (
 
 def upgrade() -> None:
     op.add_column("knowledge_item", sa.Column("quality", sa.JSON(), nullable=False, server_default="{}"))
-    op.add_column("knowledge_request", sa.Column("digest", sa.String()))
     for table, name, columns, unique, where in _INDEXES:
         condition = sa.text(where)
         op.create_index(name, table, columns, unique=unique, sqlite_where=condition, postgresql_where=condition)
@@ -68,6 +67,7 @@ def _make_rate() -> None:
         sa.Column("released_at", sa.BigInteger()),
     )
     op.create_index("ix_rate_scope_starts", "knowledge_rate", ["scope", "starts_at"])
+    op.create_index("ix_rate_scope_job", "knowledge_rate", ["scope", "job_id"])
 
 
 def _rewrite_checks() -> None:

@@ -1,4 +1,4 @@
-"""Every stored path has its holder, not only those at the top: a free name in a folder is one look-up.
+"""Every stored path has its holder, not only those at the top: a free name in a folder is one look-up. What a key was for.
 
 Where two names of one folder differ in case only, which an older version allowed for converted files, the first one holds it.
 
@@ -19,6 +19,12 @@ _STEP = 1000  #: rows in memory at a time
 
 
 def upgrade() -> None:
+    op.add_column("knowledge_request", sa.Column("digest", sa.String()))
+    op.drop_index("ix_rate_scope_job", "knowledge_rate")  # no question uses it
+    _hold_paths()
+
+
+def _hold_paths() -> None:
     connection = op.get_bind()
     hold = sa.text(
         "INSERT INTO knowledge_path (base_id, folded, item_id) VALUES (:base_id, :folded, :item_id) ON CONFLICT DO NOTHING"

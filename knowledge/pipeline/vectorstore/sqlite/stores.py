@@ -39,12 +39,19 @@ class SqliteIndexStores:
         self._lock = PerProcess(threading.Lock)
 
     def create(self, base_id: str, dimensions: int | None) -> SqliteIndexStore:
-        """The store of a new base; creating what is there already changes nothing."""
+        """See `IndexStores.create`."""
         path = self._path_of(base_id)
-        with translated(base_id):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with closing(connect(path, self._busy_timeout_seconds)) as connection:
-                lay_out(connection, base_id, dimensions)
+        is_new = not self.exists(base_id)
+        try:
+            with translated(base_id):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with closing(connect(path, self._busy_timeout_seconds)) as connection:
+                    lay_out(connection, base_id, dimensions)
+        except BaseException:
+            if is_new:  # a full disk must not leave a file without tables
+                with suppress(OSError):
+                    _remove(path)
+            raise
         return self.open(base_id, dimensions)
 
     @contextmanager

@@ -1,6 +1,9 @@
 """A file of many small parts gives about as many chunks as its text is long, never one a part."""
 
+import io
 import json
+import zipfile
+from email.message import EmailMessage
 
 import pytest
 
@@ -32,6 +35,21 @@ FILES = {
 }
 
 
+def mailed(data):
+    mail = EmailMessage()
+    mail["From"], mail["To"], mail["Subject"] = "a@example.org", "b@example.org", "lamps"
+    mail.set_content("All lamps.")
+    mail.add_attachment(data, maintype="application", subtype="json", filename="objects.json")
+    return mail.as_bytes()
+
+
+def zipped(data):
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr("objects.json", data)
+    return stream.getvalue()
+
+
 @pytest.fixture(scope="module")
 def registry():
     registry = ReaderRegistry.installed()
@@ -61,3 +79,25 @@ def test_chunks_of_small_parts_are_of_the_size_of_their_base(registry, tmp_path,
     least = estimate_tokens(text) / size
 
     assert least <= len(units) <= 1.5 * least + 1
+
+
+@pytest.mark.parametrize("wrap", [mailed, zipped])
+def test_small_parts_of_a_file_inside_another_fill_their_chunks_as_well(registry, tmp_path, wrap):
+    """Hung on a mail, or read as one text with its archive."""
+    path = tmp_path / "outer"
+    path.write_bytes(wrap(FILES["objects.json"].encode()))
+    text, units = chunker.split(registry.read(path, path.name, lambda: None).documents, Chunking(1024, 0))
+
+    assert len(units) <= 1.5 * estimate_tokens(text) / 1024 + 3
+
+
+def test_no_chunk_of_small_parts_is_longer_than_its_base_asks_for(registry, tmp_path):
+    """A third of them in a script of which each letter is a token: what has room on average has none there."""
+    english = [{"says": f"the lamp number {number} was lit at dusk by the keeper"} for number in range(2000)]
+    chinese = [{"says": f"第{number}号灯塔在黄昏时由看守人点亮并且整夜没有熄灭"} for number in range(1000)]
+    path = tmp_path / "two.json"
+    path.write_text(json.dumps([*english, *chinese], ensure_ascii=False))
+    text, units = chunker.split(registry.read(path, path.name, lambda: None).documents, Chunking(256, 0))
+
+    assert max(estimate_tokens(unit.text) for unit in units) <= 256
+    assert len(units) <= 1.5 * estimate_tokens(text) / 256

@@ -90,7 +90,7 @@ def test_values_one_after_another_are_records(read):
     assert ["a: one", "b: two", "c"] == read(b'{\n "a": "one"\n}\n{\n "b": "two"\n}["c"]\n')
 
 
-BROKEN = [b'{"a": 1', b'{"a": 1} x', b"1 2", b"{a: 1}", b"/* {}", b'{"a": 1}{"b": ', b"// only words", b","]
+BROKEN = [b'{"a": 1', b'{"a": 1} x', b"1 2", b"{a: 1}", b"/* {}", b'{"a": 1}{"b": ', b"// only words", b",", b'{"a": 1} /* x']
 
 
 @pytest.mark.parametrize("data", BROKEN)
@@ -98,6 +98,20 @@ def test_what_is_not_whole_is_damage_all_the_same(read, data):
     """Forgiving is no guessing."""
     with pytest.raises(CorruptSource):
         read(data)
+
+
+@pytest.mark.parametrize(
+    "data", [b'["' + b'\\"x' * 400_000, b"/* " * 400_000, b'[{"a": "' + b'<b class=\\"c\\">' * 80_000, b"[1," * 9]
+)
+def test_what_nothing_closes_is_looked_for_once(read, data):
+    """A megabyte that was cut off took hours: each later quote began the search again."""
+    with pytest.raises(CorruptSource):
+        read(data)
+
+
+@pytest.mark.parametrize("data", [b'[{"a": 1}, /* c */ {"a": 2},]', b'[{"a": 1}, {"a": 2}] // c', b'[{"a":1},{"a":2}]'])
+def test_elements_are_records_with_and_without_comments(read, data):
+    assert ["a: 1", "a: 2"] == read(data)
 
 
 def test_key_that_is_there_twice_loses_no_value(read):
