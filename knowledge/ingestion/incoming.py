@@ -149,10 +149,12 @@ def _pinned(rt: Runtime, path: Path) -> Iterator[Path]:
     Raises:
         PathNotFound, PathUnreadable, PathNotAllowed: it cannot be opened, or the system refuses the look.
     """
+    if "\0" in str(path):
+        raise PathNotFound(path=shown(str(path)))
     try:
         with rt.reach.pinned(path, rt.files.holds) as place:
             yield place
-    except (FileNotFoundError, NotADirectoryError, ValueError) as error:  # or a NUL in the name
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise PathNotFound(path=shown(str(path))) from error
     except OSError as error:  # a name too long, a loop of links, no right to look
         raise PathUnreadable(path=shown(str(path)), reason=os.strerror(error.errno or 0)) from error

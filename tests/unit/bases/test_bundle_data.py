@@ -13,6 +13,7 @@ from knowledge.errors import BundleUnreadable, KnowledgeError
 from knowledge.interfaces.cli import left_out
 from knowledge.interfaces.cli.output import Output
 from knowledge.interfaces.cli.shapes import item_object
+from knowledge.model.item_data import DataKey
 from knowledge.model.status import ItemStatus
 
 TEXT = "The lighthouse stands on the rock."
@@ -42,6 +43,7 @@ GOOD = {
     "converted_sha256": "0" * 64,
     "of a later version": [1],
 }
+TRAVELS = set(DataKey) - {DataKey.CONVERTED_SHA256}  #: Markdown of conversions does not
 ODD = st.recursive(
     st.none()
     | st.booleans()
@@ -170,3 +172,10 @@ def test_what_nobody_could_have_written_is_refused_by_name(house, bundle, kind, 
         house.service.import_base(bundle(kind, data if kind == "note" else {"content": TEXT, **data}))
 
     assert [] == house.service.list_bases()
+
+
+def test_every_key_that_there_is_travels():
+    """A new one that is not written down for bundles would vanish from imports in silence."""
+    taken = {key for kind in KINDS for key in data_of(kind, GOOD if kind == "note" else {**GOOD, "content": None})}
+
+    assert TRAVELS == taken

@@ -121,7 +121,7 @@ def test_quote_that_nothing_closes_does_not_swallow_what_follows(read):
     assert rows == document.text.split("\n")
 
 
-def test_many_quotes_that_nothing_closes_cost_no_more_than_a_few_readings(read):
+def test_many_quotes_that_nothing_closes_lose_no_word(read):
     """All words are there, in whatever cells."""
     text = "a,b\n" + "".join(f'"{row},2\n' for row in range(3001))
     words = " ".join(one.text for one in read(text))
