@@ -67,11 +67,11 @@ class People:
     """Use as a context manager.
 
     Args:
-        queries: hashes of what was searched for in the schedules before: a command whose message was doubled, or whose worker
-            was killed, may be done while the next schedule runs.
+        others: hashes of what may be embedded beside this schedule's texts: searches, and what the schedules before had. A
+            command that was doubled, or an answer that a slow embedder still owed to a dead worker, may come that late.
     """
 
-    def __init__(self, fleet: Fleet, diary: Diary, queries: set[str], seed: int, number: int) -> None:
+    def __init__(self, fleet: Fleet, diary: Diary, others: set[str], seed: int, number: int) -> None:
         self._fleet, self._diary = fleet, diary
         self._name = f"{seed}.{number}"
         self.source = fleet.root / "source" / str(number)
@@ -82,7 +82,7 @@ class People:
         self.accepted: set[str] = set()  #: items that a receipt names
         self.asked: list[Asked] = []
         self.holders: dict[str, set[str]] = defaultdict(set)  #: text hash → sources of the items whose text it is part of
-        self.queries = queries  #: hashes of what was searched for
+        self.others = others
         self.keyed: dict[tuple[str, str], tuple[list[ItemInput], set[str]]] = {}  #: request → inputs, and items it was given
         self.refusals: list[str] = []
         self.is_unheard = False  #: whether something was asked that may be done though no answer came
@@ -276,7 +276,7 @@ class People:
             insist(not shown & gone, "a search never shows what was deleted", items=shown & gone)
 
     def search(self, base: Row, words: str) -> Sequence[SearchHit]:
-        self.queries.add(text_hash(words))
+        self.others.add(text_hash(words))
         return self.client.search(base["id"], words, limit=50).hits
 
     def find(self, base: Row, words: str) -> Sequence[SearchHit]:

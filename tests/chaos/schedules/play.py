@@ -87,7 +87,7 @@ class Theatre:
     def __init__(self, fleet: Fleet, disk: Disk) -> None:
         self.fleet, self.disk = fleet, disk
         self.diary = Diary(fleet.service.rt.db)
-        self._queries: set[str] = set()
+        self._others: set[str] = set()
 
     def play(self, seed: int, number: int) -> Result:
         result = Result(seed, number)
@@ -95,7 +95,7 @@ class Theatre:
         self.diary.begin()
         steps = draw(seed, number)
         result.operations = sum(map(operations, steps))
-        with People(self.fleet, self.diary, self._queries, seed, number) as people:
+        with People(self.fleet, self.diary, self._others, seed, number) as people:
             blows = Blows(self.fleet, self.disk, self.diary, people, pace=PACES[number % len(PACES)])
             try:
                 for what, act in self._acts(number, steps, people, blows, result):
@@ -108,6 +108,7 @@ class Theatre:
                 result.failure = self._told(error)
             result.blows, result.missed = blows.counts, Counter(blows.missed)
             result.refusals = Counter(people.refusals)
+            self._others |= people.holders.keys()
         return result
 
     def _acts(

@@ -157,7 +157,7 @@ class _Bill:
         stored: Mapping[str, float],
     ) -> None:
         self._people, self._story, self._stored = people, story, stored
-        self._bill = {key: times for key, times in bill.items() if key not in people.queries}
+        self._bill = {key: times for key, times in bill.items() if key not in people.others}
         self._runs: dict[str, list[Span]] = defaultdict(list)  #: source → runs that index an item of that name
         for job_id, entries in story.jobs.items():
             if entries[0].note == "knowledge.index-documents":
