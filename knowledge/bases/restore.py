@@ -13,7 +13,7 @@ from knowledge.ingestion.add import admit
 from knowledge.ingestion.incoming import Incoming
 from knowledge.ingestion.reindex import probe, require_allowed
 from knowledge.model.ids import BaseId
-from knowledge.model.inputs import BaseInput
+from knowledge.model.inputs import BaseInput, checked_name
 from knowledge.model.item_data import DataKey
 from knowledge.model.results import RestoreReceipt
 from knowledge.model.status import CONTAINERS, ItemType
@@ -53,8 +53,10 @@ def restore_base(rt: Runtime, base_id: BaseId, name: str, embedder: str | None) 
 
 
 def _settings(source: Base, name: str, embedder: str | None) -> BaseInput:
-    if not name.strip():
-        raise InvalidInput("A base needs a name.", field="name")
+    try:
+        checked_name(name)
+    except ValueError as error:
+        raise InvalidInput(f"The name of a base: {error}.", field="name") from error
     return BaseInput(
         name=name,
         embedder=embedder,

@@ -8,6 +8,7 @@ from sqlalchemy import select, update
 from knowledge.catalog.rows import GROUP
 from knowledge.db.engine import Tx
 from knowledge.errors import GroupNotFound, InvalidInput
+from knowledge.model.inputs import checked_name
 from knowledge.model.results import Group
 
 
@@ -39,6 +40,7 @@ def require(tx: Tx, group_id: str) -> None:
 
 
 def _checked(name: str) -> str:
-    if not name.strip():
-        raise InvalidInput("A group needs a name.")
-    return name.strip()
+    try:
+        return checked_name(name)
+    except ValueError as error:
+        raise InvalidInput(f"The name of a group: {error}.", field="name") from error

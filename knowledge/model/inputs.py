@@ -1,16 +1,38 @@
 """What callers hand in. Strict: unknown fields are refused, text is trimmed, blank text is refused."""
 
+import unicodedata
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 MAX_NOTE_CHARACTERS = 1_000_000
 MAX_SOURCE_CHARACTERS = 200  #: of a note: what lists show; a text without line breaks must not become its own title
 
+MAX_NAME_CHARACTERS = 255  #: of a base or group: one line that lists show and people type
+
 NonBlank = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+
+
+def checked_name(name: str) -> str:
+    """What a base or group is called, without blanks around it.
+
+    Raises:
+        ValueError: it is blank, longer than `MAX_NAME_CHARACTERS`, or no line of text.
+    """
+    name = name.strip()
+    if not name:
+        raise ValueError("a name is needed")
+    if len(name) > MAX_NAME_CHARACTERS:
+        raise ValueError(f"a name may have at most {MAX_NAME_CHARACTERS} characters")
+    if any(unicodedata.category(character) in ("Cc", "Cs") for character in name):
+        raise ValueError("a name is one line, without control characters")
+    return name
+
+
+Name = Annotated[str, AfterValidator(checked_name)]
 
 Shard = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
 """One word of a routing key: a dot or a wildcard would reach other queues."""
@@ -23,7 +45,7 @@ class _Input(BaseModel):
 class BaseInput(_Input):
     """A base to create. `embedder` is the id of a declared model; None makes a lexical-only base."""
 
-    name: NonBlank
+    name: Name
     embedder: NonBlank | None = None
     group_id: NonBlank | None = None
     rerank_model: NonBlank | None = None
@@ -53,7 +75,7 @@ class BasePatch(_Input):
     its dimensions follow from its declaration. `threshold` and `document_count` can be changed, not cleared.
     """
 
-    name: NonBlank | None = None
+    name: Name | None = None
     group_id: NonBlank | None = None
     embedder: NonBlank | None = None
     rerank_model: NonBlank | None = None
@@ -82,7 +104,7 @@ class BasePatch(_Input):
 class BaseQuery(_Input):
     """Which bases to list, and how. `cursor` comes from the page before."""
 
-    search: str | None = None
+    search: Annotated[str, StringConstraints(max_length=MAX_NAME_CHARACTERS)] | None = None
     """Part of the name, in any case."""
     group_id: str | None = None
     updated_from: datetime | None = None

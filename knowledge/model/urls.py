@@ -46,6 +46,11 @@ def host_of(url: str) -> str:
     return urlsplit(url).hostname or ""
 
 
+def place_of(url: str) -> str:
+    """Host and port of an address as `normal_url` gives it, which names no usual port: what one server is."""
+    return urlsplit(url).netloc.rpartition("@")[2].lower()
+
+
 def is_same_place(before: str, after: str) -> bool:
     """Whether a secret that was meant for the first address may go to the second: same scheme, host and port, or the same host
     by its usual ports with TLS now. Both as `normal_url` gives them.

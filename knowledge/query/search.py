@@ -49,6 +49,7 @@ def search(rt: Runtime, base_id: BaseId, query: str, *, limit: int | None = None
 def _search(rt: Runtime, base_id: BaseId, query: str, limit: int | None) -> SearchAnswer:
     if len(query) > MAX_QUERY_CHARACTERS:
         raise InvalidInput(f"A query may have at most {MAX_QUERY_CHARACTERS:,} characters.", characters=len(query))
+    query = query.encode("utf-8", errors="replace").decode()  # half a character, as of a cut text, is none that a model takes
     if limit is not None and not 1 <= limit <= MAX_HITS:
         raise InvalidInput(f"limit must be 1 to {MAX_HITS}.", limit=limit)
     with rt.db.read() as tx:

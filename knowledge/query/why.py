@@ -45,9 +45,8 @@ def _sentence(item: Item, job: Job | None, owner_alive: bool | None) -> str:
         return _of_conversion(job)
     if job.error == NO_PLACE:
         asked = job.error_detail.get("scope")
-        return (
-            f"It waits until {job.scheduled_at.isoformat()} for its turn ({NO_PLACE}): {asked} is asked as often as it may be."
-        )
+        until = job.scheduled_at.isoformat()
+        return f"It waits until {until} for its turn ({NO_PLACE}): {asked} is asked as often as it may be, or asked to wait."
     if job.error:
         return f"It waits until {job.scheduled_at.isoformat()} after {job.error} (attempt {job.attempt})."
     if job.scheduled_at > utc_now():

@@ -1,7 +1,7 @@
 """knowledge base patch | enable-embedder | restore | import: what becomes of a base after its creation."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -14,7 +14,9 @@ from knowledge.interfaces.cli.options import BaseName, Debug, Json, checked, exa
 from knowledge.interfaces.cli.output import Output, counted
 from knowledge.interfaces.cli.shapes import base_object, item_object
 from knowledge.model.inputs import BasePatch
-from knowledge.model.status import BaseStatus
+from knowledge.model.status import BaseStatus, ItemType
+
+_FROM_DISK: Final = frozenset({ItemType.FILE, ItemType.DIRECTORY, ItemType.ARCHIVE})
 
 
 def register(app: typer.Typer) -> None:
@@ -158,7 +160,12 @@ def import_base(
         base = service.import_base(file)
         print_base(output, base)
         tell_of_bases(output, service, base)
+        roots = service.list_items(base.id, roots_only=True, limit=100).items
 
+    if named := [root.source for root in roots if root.type in _FROM_DISK]:
+        output.hint(
+            f"a reindex reads what the bundle names on this machine, as {named[0]}; all: knowledge item list {base.id} --json"
+        )
     if base.status is BaseStatus.FAILED:
         default = application().default_embedder()
         model = f"--embedder {default}" if default else "--no-embedder"

@@ -65,7 +65,9 @@ def _passage(passage: str, wanted: Sequence[str]) -> str:
 
 def _where(hit: SearchHit) -> str:
     """Scores have significant digits: of words in few texts they may be as small as a millionth, and still order the hits."""
-    return f"{hit.rank}. {hit.name}{place_in_file(hit.page, hit.locator)}  ({hit.score_kind.value} {hit.score:.3g})"
+    is_page = hit.source.startswith(("http://", "https://")) and " " not in hit.source
+    address = f"  {hit.source}" if is_page and hit.source != hit.name else ""
+    return f"{hit.rank}. {hit.name}{place_in_file(hit.page, hit.locator)}{address}  ({hit.score_kind.value} {hit.score:.3g})"
 
 
 def _summary(answer: SearchAnswer) -> str:

@@ -159,8 +159,9 @@ class ReaderRegistry:
     def accepts(self, name: str, path: Path) -> SkipReason | None:
         """Why a directory import leaves this file out; None to take it.
 
-        A suffix that a reader claims is believed, except that what is named like text must not be binary. Without one a file is
-        taken if its first bytes are text. Files that are named like images, programs or keys are not opened.
+        A suffix that a reader claims is believed, except that what is named like text must be text, or a document that a reader
+        knows by its content. Without one a file is taken if its first bytes are text. What is named like an image, a program or
+        a key is not opened.
 
         Raises:
             OSError: the file cannot be opened.
@@ -171,9 +172,16 @@ class ReaderRegistry:
             source = SourceFile(path=path, name=name, media_type=media_type or "")
             is_readable = media_type is not None and any(reader.score(source) is not None for reader in self._readers)
             return None if is_readable else SkipReason.UNSUPPORTED
-        if suffix in TEXT_SUFFIXES and is_binary(path):
+        if suffix in TEXT_SUFFIXES and is_binary(path) and not self._is_document(path, name):
             return SkipReason.BINARY
         return None
+
+    def _is_document(self, path: Path, name: str) -> bool:
+        try:
+            self._best(SourceFile(path=path, name=name, media_type=detect(path, name)))
+        except SourceFault:
+            return False
+        return True
 
     def _best(self, source: SourceFile) -> Reader:
         scored = [(score, reader) for reader in self._readers if (score := reader.score(source)) is not None]

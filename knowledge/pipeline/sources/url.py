@@ -11,7 +11,7 @@ from knowledge.errors import FetchBlocked, FetchFault, FetchRefused, FetchSlowDo
 from knowledge.model.documents import Checkpoint
 from knowledge.model.names import numbered, safe_name, split_extension
 from knowledge.model.rates import Limit
-from knowledge.model.urls import host_of
+from knowledge.model.urls import host_of, place_of
 from knowledge.pipeline.http.client import Answer, WebClient
 from knowledge.pipeline.http.retry_after import retry_after_seconds
 from knowledge.pipeline.readers import media_type as types
@@ -118,7 +118,7 @@ class Web:
         return self.host_limit(url)
 
     def host_limit(self, url: str) -> Limit:
-        return Limit(f"host:{host_of(url)}", self.host_at_once, self.host_per_minute)
+        return Limit(f"host:{place_of(url)}", self.host_at_once, self.host_per_minute)
 
     def capture(self, url: str, checkpoint: Checkpoint, *, is_child: bool = False) -> Captured:
         """Fetch one page.
