@@ -96,7 +96,7 @@ def test_row_that_comes_back_is_found():
 def judge(sent, *runs, answered=None, stored=None, unpaid_late=0):
     """The bill over one text that was sent at these seconds, while these runs of one item were under way."""
     bill = {"text": {"sent": sent, "answered": sent if answered is None else answered}, "question": {"sent": [1.0] * 9}}
-    people = SimpleNamespace(queries={"question"}, holders={"text": {"source of a"}})
+    people = SimpleNamespace(others={"question"}, holders={"text": {"source of a"}})
     made = promises._Bill(people, story(item("a", "processing")), bill, {} if stored is None else {"text": stored})
     made._runs["source of a"] += [Span(str(number), 0, *run) for number, run in enumerate(runs)]
     made.insist(unpaid_late=unpaid_late)

@@ -290,20 +290,24 @@ def test_a_name_that_the_locale_cannot_say_is_named_with_the_fix(cli, tmp_path):
 
 
 def test_names_from_outside_cannot_break_the_terminal(cli, tmp_path):
-    """Line breaks, escapes, direction marks and bytes that are not UTF-8 in file names stay inside their row."""
-    cli.base(name="b\x1b[2J")
+    """Line breaks, escapes, direction marks and bytes that are not UTF-8 in file names stay inside their row. A base's name may
+    hold direction marks, and no escapes."""
+    name_of_base = "b\u202ec"
+    cli.base(name=name_of_base)
+    refused = cli.run("base", "create", "b\x1b[2J", "--no-embedder")
     names = [b"two\nlines.txt", b"esc\x1b[2J.txt", "rtl\u202etxt.txt".encode(), b"caf\xe9.txt"]
     for name in names:
         Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name)).write_text("text")
     paths = [os.fsdecode(os.fsencode(tmp_path) + b"/" + name) for name in names]
 
-    added = cli.run("item", "add", "b\x1b[2J", *paths)
-    listed = cli.run("item", "list", "b\x1b[2J")
+    added = cli.run("item", "add", name_of_base, *paths)
+    listed = cli.run("item", "list", name_of_base)
     shown = cli.run("base", "list").stdout
 
     assert ExitCode.OK == added.returncode, added
     assert 1 + len(names) == len(listed.stdout.splitlines())
-    for text in (added.stdout, listed.stdout, shown):
+    assert ExitCode.USAGE == refused.returncode, refused
+    for text in (added.stdout, listed.stdout, shown, refused.stderr):
         assert not {"\x1b", "\u202e", "\r"} & set(text)
 
 
