@@ -1,5 +1,6 @@
 """knowledge item reindex | delete: what is done to items that are there."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -10,11 +11,12 @@ from knowledge.interfaces.cli.options import BaseName, Debug, Json, Timeout, Wai
 from knowledge.interfaces.cli.outcome import tell_end, waited_for
 from knowledge.interfaces.cli.output import Output, counted
 from knowledge.interfaces.cli.shapes import waited_object
-from knowledge.interfaces.cli.wait import missing_hands
+from knowledge.interfaces.cli.wait import Waited, missing_hands
 from knowledge.model.ids import ItemId
 from knowledge.model.views import Base
 
 if TYPE_CHECKING:
+    from knowledge.model.results import DeleteReceipt, ReindexReceipt
     from knowledge.service import KnowledgeService
 
 REINDEX_EXAMPLE: Final = example("knowledge item reindex handbook --interrupted --wait")
@@ -61,27 +63,9 @@ def reindex(
         if wait and receipt.root_ids:
             waited = waited_for(service, base, receipt.root_ids, output, timeout, job_id=receipt.job_id, told=lacking)
 
-    wire = {
-        "base_id": base.id,
-        "root_ids": list(receipt.root_ids),
-        "job_id": receipt.job_id,
-        "published": receipt.published,
-        "warning": lacking,
-        "wait": waited_object(waited) if waited else None,
-    }
-
-    def people(out: Output) -> None:
-        for root_id in receipt.root_ids:
-            out.line(root_id)
-
-    output.answer(wire, people)
-    if waited:
-        tell_end(output, waited, base)
-    elif not receipt.root_ids:
-        output.hint("nothing to index again")
-    elif not lacking:
-        output.hint(f"indexing {counted(len(receipt.root_ids), 'item')} again; see `knowledge item list`, or use --wait")
-    return waited.exit_code if waited else ExitCode.OK
+    more = {"job_id": receipt.job_id}
+    again = f"indexing {counted(len(receipt.root_ids), 'item')} again; see `knowledge item list`, or use --wait"
+    return _answer(output, base, receipt, lacking, waited, more, nothing="nothing to index again", begun=again)
 
 
 def delete(
@@ -111,9 +95,26 @@ def delete(
         if wait and receipt.root_ids:
             waited = waited_for(service, base, receipt.root_ids, output, timeout, deleting=True, told=lacking)
 
+    begun = f"deleting {counted(len(receipt.root_ids), 'item')}"
+    return _answer(output, base, receipt, lacking, waited, {}, nothing="nothing to delete", begun=begun)
+
+
+def _answer(
+    output: Output,
+    base: Base,
+    receipt: "ReindexReceipt | DeleteReceipt",
+    lacking: str | None,
+    waited: Waited | None,
+    more: Mapping[str, object],
+    *,
+    nothing: str,
+    begun: str,
+) -> ExitCode:
+    """Tell what was accepted and, if it was waited for, what became of it. `more`: what this verb says beside that in JSON."""
     wire = {
         "base_id": base.id,
         "root_ids": list(receipt.root_ids),
+        **more,
         "published": receipt.published,
         "warning": lacking,
         "wait": waited_object(waited) if waited else None,
@@ -127,9 +128,9 @@ def delete(
     if waited:
         tell_end(output, waited, base)
     elif not receipt.root_ids:
-        output.hint("nothing to delete")
+        output.hint(nothing)
     elif not lacking:
-        output.hint(f"deleting {counted(len(receipt.root_ids), 'item')}")
+        output.hint(begun)
     return waited.exit_code if waited else ExitCode.OK
 
 
