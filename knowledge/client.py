@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar, cast
 
@@ -20,11 +19,11 @@ from kombu.exceptions import LimitExceeded, OperationalError
 from kombu.pools import ProducerPool
 from redis.exceptions import RedisError
 
-from knowledge.errors import BrokerUnavailable, CommandLost, CommandTimeout, FleetBusy, InvalidInput, JobNotFound, Unavailable
+from knowledge.errors import BrokerUnavailable, CommandLost, CommandTimeout, FleetBusy, InvalidInput, Unavailable
 from knowledge.model import wire
 from knowledge.model.ids import BaseId, ItemId, JobId
 from knowledge.model.inputs import BaseInput, BasePatch, BaseQuery, ItemInput, Strategy
-from knowledge.model.jobs import ACTIVE_JOB, Job, JobStatus
+from knowledge.model.jobs import Job, JobStatus
 from knowledge.model.results import (
     AddReceipt,
     BasePage,
@@ -39,11 +38,13 @@ from knowledge.model.results import (
     RestoreReceipt,
     SearchAnswer,
     StatusCounts,
+    Waited,
     Why,
     WorkerView,
 )
 from knowledge.model.status import ItemStatus, ItemType
 from knowledge.model.views import Base, Item
+from knowledge.settling import Settling
 from knowledge.topology import EXCHANGE, commands_key, commands_queue_of
 
 T = TypeVar("T")
@@ -54,19 +55,7 @@ SOCKET_SECONDS: Final = 3.0  #: without a socket timeout a broker that hangs wou
 MAX_CONNECTIONS: Final = 16  #: further threads wait for one of these
 FIRST_LOOK_SECONDS: Final = 0.003
 LATER_LOOK_SECONDS: Final = 0.1
-POLL_SECONDS: Final = 0.25
-POLL_SHARE: Final = 5  #: a poll that took t seconds is followed by at least 5 t of rest
 RECEIPTS = AddReceipt | DeleteReceipt | ReindexReceipt | RestoreReceipt
-
-
-@dataclass(frozen=True, slots=True)
-class Waited:
-    """How accepted work ended."""
-
-    counts: StatusCounts
-    failures: Sequence[Item]
-    seconds: float
-    job: Job | None = None  #: of a reindex: what became of it; one that did not complete has left its items as they were
 
 
 class KnowledgeClient:
@@ -291,41 +280,21 @@ class KnowledgeClient:
         began = heard = time.monotonic()
         base_id, roots = _subject(receipt)
         job_id = receipt.job_id if isinstance(receipt, ReindexReceipt) else None
+        work = Settling(_InParts(self), base_id, roots, job_id=job_id, deleting=isinstance(receipt, DeleteReceipt))
         while True:
-            asked = time.monotonic()
             try:
-                job = self._job(job_id)  # before the counts: a reindex changes no status before its job has the sources
-                counts = self._counts(base_id, roots)
+                is_settled = work.look()
                 if on_progress is not None:
-                    on_progress(counts)
-                if counts.is_settled and (job is None or job.status not in ACTIVE_JOB):
-                    return Waited(counts, self._failures(base_id, roots), time.monotonic() - began, job)
+                    on_progress(work.counts)
+                if is_settled:
+                    return Waited(work.counts, work.failures(), time.monotonic() - began, work.job, work.gone())
                 heard = time.monotonic()
             except Unavailable:
                 if time.monotonic() - heard >= self._timeout:
                     raise
-            now = time.monotonic()
-            if timeout_seconds is not None and now - began >= timeout_seconds:
+            if timeout_seconds is not None and time.monotonic() - began >= timeout_seconds:
                 raise CommandTimeout("The work is not done yet; it goes on.", seconds=timeout_seconds)
-            time.sleep(max(POLL_SECONDS, POLL_SHARE * (now - asked)))
-
-    def _counts(self, base_id: BaseId, roots: Sequence[ItemId]) -> StatusCounts:
-        """Over any number of roots: a restore, or what was interrupted, can have more than one call takes."""
-        parts = [self.status_counts(base_id, part) for part in _parts(roots)]
-        leaves, containers = Counter[ItemStatus](), Counter[ItemStatus]()
-        for part in parts:
-            leaves.update(part.leaves)
-            containers.update(part.containers)
-        return StatusCounts(leaves, containers)
-
-    def _failures(self, base_id: BaseId, roots: Sequence[ItemId]) -> Sequence[Item]:
-        return [item for part in _parts(roots) for item in self.failures(base_id, part)]
-
-    def _job(self, job_id: JobId | None) -> Job | None:
-        try:
-            return self.job(job_id) if job_id else None
-        except JobNotFound:  # it ended so long ago that its row is gone
-            return None
+            time.sleep(work.rest_seconds)
 
     # how a command travels ---------------------------------------------------------------------------------------------------
 
@@ -376,6 +345,25 @@ class KnowledgeClient:
                 expires=seconds,
             )
         return str(sent.id)
+
+
+class _InParts:
+    """A client that is asked about any number of roots: a restore, or what was interrupted, can have more than a call takes."""
+
+    def __init__(self, client: KnowledgeClient) -> None:
+        self.job, self.item = client.job, client.item
+        self._client = client
+
+    def status_counts(self, base_id: BaseId, root_ids: Sequence[ItemId]) -> StatusCounts:
+        leaves, containers = Counter[ItemStatus](), Counter[ItemStatus]()
+        for part in _parts(root_ids):
+            found = self._client.status_counts(base_id, part)
+            leaves.update(found.leaves)
+            containers.update(found.containers)
+        return StatusCounts(leaves, containers)
+
+    def failures(self, base_id: BaseId, root_ids: Sequence[ItemId]) -> Sequence[Item]:
+        return [item for part in _parts(root_ids) for item in self._client.failures(base_id, part)]
 
 
 def _parts(roots: Sequence[ItemId]) -> Iterator[Sequence[ItemId]]:

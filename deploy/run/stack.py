@@ -124,7 +124,8 @@ def up(
     try:
         wait_until_ready(settings, deadline, supervisor.poll)
     except BaseException:
-        down(environ)
+        if supervisor.poll() is None:
+            end(settings, supervisor.pid)
         raise
     return running(settings)
 
@@ -138,12 +139,17 @@ def down(environ: Mapping[str, str] | None = None) -> bool:
     pid = supervisor_pid(settings)
     if pid is None:
         return False
+    end(settings, pid)
+    return True
+
+
+def end(settings: Settings, pid: int) -> None:
+    """Stop this supervisor and all that it has started."""
     os.kill(pid, signal.SIGTERM)
     longest = settings.drain_seconds + GRACE_SECONDS + FIRST_LINE_GRACE_SECONDS + 10
     if not wait_for(lambda: not is_up(settings), time.monotonic() + longest):
         os.kill(pid, signal.SIGKILL)  # its children go with it
         wait_for(lambda: not is_up(settings), time.monotonic() + 10)
-    return True
 
 
 def status(environ: Mapping[str, str] | None = None) -> Stack | None:
@@ -168,16 +174,15 @@ def is_up(settings: Settings) -> bool:
 
 
 def supervisor_pid(settings: Settings) -> int | None:
-    """The pid in the state file, once a living supervisor has written it; None if there is no supervisor."""
-    found: list[int] = []
-
-    def known() -> bool:
-        if is_up(settings) and (now := state(settings)):
-            found.append(now["pid"])
-        return bool(found) or not is_up(settings)
-
-    wait_for(known, time.monotonic() + READY_SECONDS)
-    return found[0] if found else None
+    """Whoever holds the lock; None if there is no supervisor. The state file may be missing: the disk is full."""
+    if not is_up(settings):
+        return None
+    lock = str(lock_file(settings).resolve())
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if SUPERVISOR in process.cmdline() and any(file.path == lock for file in process.open_files()):
+                return process.pid
+    return None
 
 
 def state(settings: Settings) -> dict[str, Any]:

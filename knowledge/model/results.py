@@ -83,6 +83,17 @@ class StatusCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class Waited:
+    """How accepted work ended."""
+
+    counts: StatusCounts
+    failures: Sequence[Item]  #: the first of them
+    seconds: float
+    job: Job | None = None  #: of a reindex: what became of it; one that did not complete has left its items as they were
+    gone: int = 0  #: rows that somebody deleted meanwhile, at least so many; 0 of a delete
+
+
+@dataclass(frozen=True, slots=True)
 class Coverage:
     """How many leaves of a base have text that can be found; containers count nowhere.
 

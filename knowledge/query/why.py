@@ -43,14 +43,14 @@ def _sentence(item: Item, job: Job | None, owner_alive: bool | None) -> str:
         return f"{whose} is working on it."
     if job.type is JobType.CHECK_FILE_PROCESSING_RESULT and job.progress:
         return _of_conversion(job)
+    until = job.scheduled_at.isoformat(timespec="seconds")
     if job.error == NO_PLACE:
         asked = job.error_detail.get("scope")
-        until = job.scheduled_at.isoformat()
         return f"It waits until {until} for its turn ({NO_PLACE}): {asked} is asked as often as it may be, or asked to wait."
     if job.error:
-        return f"It waits until {job.scheduled_at.isoformat()} after {job.error} (attempt {job.attempt})."
+        return f"It waits until {until} after {job.error} (attempt {job.attempt})."
     if job.scheduled_at > utc_now():
-        return f"It waits until {job.scheduled_at.isoformat()}."
+        return f"It waits until {until}."
     return "It waits for a worker." if job.published_at else "It waits for its turn among the jobs of its base."
 
 

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,7 +17,7 @@ from knowledge import KnowledgeClient, client
 from knowledge.errors import BrokerUnavailable, CommandTimeout, FleetBusy, InvalidInput, KnowledgeError, Unavailable, all_errors
 from knowledge.model import wire
 from knowledge.model.inputs import BasePatch, FileInput, NoteInput
-from knowledge.model.results import AddReceipt, ReindexReceipt, StatusCounts
+from knowledge.model.results import AddReceipt, DeleteReceipt, ReindexReceipt, StatusCounts
 from knowledge.model.status import ItemStatus
 from knowledge.service import KnowledgeService
 
@@ -214,6 +215,15 @@ def test_waiting_ends_at_its_timeout():
     """The time over is `CommandTimeout`; the work goes on."""
     with pytest.raises(CommandTimeout, match="goes on"):
         Scripted(counts("reading")).wait(AddReceipt("b", [], published=True), timeout_seconds=0.1)
+
+
+def test_waiting_tells_what_was_deleted_meanwhile():
+    """An item that was accepted and is not there any more did not fail, and was not indexed either."""
+    item = SimpleNamespace(id="i")
+    nothing = wire.dump(StatusCounts({}, {}), StatusCounts)
+
+    assert 1 == Scripted(nothing).wait(AddReceipt("b", [item], published=True)).gone
+    assert 0 == Scripted(nothing).wait(DeleteReceipt("b", ["i"], published=True)).gone
 
 
 def test_waiting_for_a_reindex_asks_for_its_job_first():

@@ -11,7 +11,7 @@ from knowledge.interfaces.cli.options import BaseName, Debug, Json, Timeout, Wai
 from knowledge.interfaces.cli.outcome import tell_end, waited_for
 from knowledge.interfaces.cli.output import Output, counted
 from knowledge.interfaces.cli.shapes import waited_object
-from knowledge.interfaces.cli.wait import Waited, missing_hands
+from knowledge.interfaces.cli.wait import Ended, missing_hands
 from knowledge.model.ids import ItemId
 from knowledge.model.views import Base
 
@@ -104,7 +104,7 @@ def _answer(
     base: Base,
     receipt: "ReindexReceipt | DeleteReceipt",
     lacking: str | None,
-    waited: Waited | None,
+    waited: Ended | None,
     more: Mapping[str, object],
     *,
     nothing: str,

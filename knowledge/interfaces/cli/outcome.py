@@ -7,7 +7,7 @@ from knowledge.interfaces.cli.describing import failure_line
 from knowledge.interfaces.cli.exits import ExitCode
 from knowledge.interfaces.cli.output import Output, counted, detail
 from knowledge.interfaces.cli.progress import describe, shown
-from knowledge.interfaces.cli.wait import Outcome, Waited, until_settled
+from knowledge.interfaces.cli.wait import Ended, Outcome, until_settled
 from knowledge.model.ids import ItemId, JobId
 from knowledge.model.jobs import JobStatus
 from knowledge.model.status import INDEX_LOST, INDEXING_INTERRUPTED
@@ -29,14 +29,14 @@ def waited_for(
     job_id: JobId | None = None,
     deleting: bool = False,
     told: str | None = None,
-) -> Waited:
+) -> Ended:
     with shown(output) as reporter:
         return until_settled(
             service, base, roots, reporter, job_id=job_id, deleting=deleting, told=told, timeout_seconds=timeout_seconds
         )
 
 
-def tell_end(output: Output, waited: Waited, base: Base) -> None:
+def tell_end(output: Output, waited: Ended, base: Base) -> None:
     if waited.outcome is Outcome.STOPPED:
         output.hint("stopped waiting; the work goes on: see `knowledge item list`")
     elif waited.outcome is Outcome.TIMED_OUT:

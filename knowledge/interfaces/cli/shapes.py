@@ -9,7 +9,7 @@ from knowledge.model.item_data import DataKey
 if TYPE_CHECKING:
     from knowledge.extraction import Extracted
     from knowledge.interfaces.cli.application import Setting
-    from knowledge.interfaces.cli.wait import Waited
+    from knowledge.interfaces.cli.wait import Ended
     from knowledge.model.documents import EmbedderSpec
     from knowledge.model.jobs import Job
     from knowledge.model.quality import Quality
@@ -250,7 +250,7 @@ def coverage_object(coverage: "Coverage") -> JsonObject:
     }
 
 
-def waited_object(waited: "Waited") -> JsonObject:
+def waited_object(waited: "Ended") -> JsonObject:
     return {
         "outcome": waited.outcome.value,
         "seconds": round(waited.seconds, 3),

@@ -1,26 +1,26 @@
-"""Waiting until accepted work has settled: the loop, without a word about how it is shown."""
+"""Waiting for accepted work: the loop, without a word about how it is shown."""
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Protocol
 
-from knowledge.errors import ItemNotFound, JobNotFound, Unavailable
+from knowledge.errors import ItemNotFound, Unavailable
 from knowledge.interfaces.cli.exits import ExitCode
 from knowledge.model.ids import ItemId, JobId
-from knowledge.model.jobs import ACTIVE_JOB, Job, JobStatus
-from knowledge.model.results import StatusCounts
+from knowledge.model.jobs import JobStatus
+from knowledge.model.results import StatusCounts, Waited
 from knowledge.model.status import ItemStatus
-from knowledge.model.views import Base, Item
+from knowledge.model.views import Base
+from knowledge.settling import Settling, number
 
 if TYPE_CHECKING:
     from knowledge.service import KnowledgeService
 
-POLL_SECONDS: Final = 0.25
-POLL_SHARE: Final = (
-    5  #: a poll that took t seconds is followed by at least 5 t of rest, so that big trees are not asked to death
-)
+DELAY_SECONDS: Final = 30.0  #: a shorter one is none that people want to hear of
+JOBS_LOOKED_AT: Final = 1000
 LOOK_SECONDS: Final = 5.0  #: without any change for so long, look whether somebody is there to do the work
 
 NO_WORKER: Final = "no worker is running: start one with `make up`"
@@ -34,13 +34,10 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Waited:
-    outcome: Outcome
-    counts: StatusCounts
-    failures: Sequence[Item]
-    seconds: float
-    job: Job | None = None  #: of a reindex: one that did not complete has left its items as they were
-    gone: int = 0  #: rows that somebody deleted meanwhile, at least so many; 0 of a delete
+class Ended(Waited):
+    """How waiting ended, settled or not."""
+
+    outcome: Outcome = Outcome.SETTLED
 
     @property
     def exit_code(self) -> ExitCode:
@@ -48,11 +45,9 @@ class Waited:
             return ExitCode.STOPPED
         if self.outcome is Outcome.TIMED_OUT or (self.job is not None and self.job.status is not JobStatus.COMPLETED):
             return ExitCode.FAILED
-        failed = _number(self.counts, ItemStatus.FAILED)
-        completed = self.counts.leaves.get(ItemStatus.COMPLETED, 0)
-        if not failed and not self.gone:
+        if not number(self.counts, ItemStatus.FAILED) and not self.gone:
             return ExitCode.OK
-        return ExitCode.PARTIAL if completed else ExitCode.FAILED
+        return ExitCode.PARTIAL if self.counts.leaves.get(ItemStatus.COMPLETED, 0) else ExitCode.FAILED
 
 
 class Reporter(Protocol):
@@ -76,7 +71,7 @@ def until_settled(
     told: str | None = None,
     timeout_seconds: float | None = None,
     rest: Callable[[float], None] = time.sleep,
-) -> Waited:
+) -> Ended:
     """Poll the catalogue until nothing of these subtrees is being worked on, the time is over, or Ctrl-C.
 
     Args:
@@ -85,49 +80,29 @@ def until_settled(
         told: what the person has read already of why the work does not start.
     """
     began = time.monotonic()
-    counts = StatusCounts(leaves={}, containers={})
+    work = Settling(service, base.id, roots, job_id=job_id, deleting=deleting)
     outcome = Outcome.SETTLED
     watch = _Watch(service, base, reporter, told)
-    most = 0
-    job: Job | None = None
     try:
         while True:
-            asked = time.monotonic()
             try:
-                job = _job(service, job_id)  # before the counts: work that it starts must be seen in them
-                counts = service.status_counts(base.id, roots)
+                is_settled = work.look()
             except Unavailable as busy:  # the work goes on meanwhile; so does the waiting
                 watch.say(str(busy))
             else:
-                most = max(most, counts.total)
-                has_begun = job is None or job.status not in ACTIVE_JOB
-                reporter.update(counts, share_done(counts, most) if has_begun else 0.0)
-                if counts.is_settled and has_begun:
+                reporter.update(work.counts, work.share)
+                if is_settled:
                     break
-            now = time.monotonic()
-            if timeout_seconds is not None and now - began >= timeout_seconds:
+            if timeout_seconds is not None and time.monotonic() - began >= timeout_seconds:
                 outcome = Outcome.TIMED_OUT
                 break
-            watch.look(counts)
-            rest(max(POLL_SECONDS, POLL_SHARE * (now - asked)))
+            watch.look(work.counts)
+            rest(work.rest_seconds)
     except KeyboardInterrupt:
         outcome = Outcome.STOPPED
     seconds = time.monotonic() - began
-    lost = most - counts.total
-    gone = 0
-    if outcome is Outcome.SETTLED and not deleting and lost > 0:
-        gone = lost if job_id is None else _gone(service, roots)  # a reindex drops the files that are no longer there itself
-    return Waited(outcome, counts, _failures(service, base, roots, counts), seconds, job, gone)
-
-
-def share_done(counts: StatusCounts, most: int) -> float:
-    """Part of the work that is done. Rows of a delete disappear as it proceeds, so they are measured by what is left."""
-    deleting = _number(counts, ItemStatus.DELETING)
-    if deleting:
-        return 1 - counts.total / max(most, 1)
-    if not counts.leaves and counts.containers.get(ItemStatus.FAILED):  # a directory that could not be read
-        return 0.0
-    return counts.work_done
+    gone = work.gone() if outcome is Outcome.SETTLED else 0
+    return Ended(work.counts, work.failures(), seconds, work.job, gone, outcome)
 
 
 def missing_hands(service: "KnowledgeService", base: Base, *, published: bool = True) -> str | None:
@@ -143,8 +118,19 @@ def missing_hands(service: "KnowledgeService", base: Base, *, published: bool = 
     return f"no running worker reads {' and '.join(unread)}: start one for the shard {base.shard}" if unread else None
 
 
+def next_delayed(service: "KnowledgeService", base: Base) -> str | None:
+    """What goes on first, and why not now, where all that waits in this base has been put off for longer; else None."""
+    later = datetime.now(UTC) + timedelta(seconds=DELAY_SECONDS)
+    found = service.list_jobs(base_id=base.id, statuses=[JobStatus.PENDING], limit=JOBS_LOOKED_AT).jobs
+    waiting = [job for job in found if job.after is None]
+    if not waiting or not all(job.error and job.scheduled_at > later for job in waiting):
+        return None
+    why = service.why(min(waiting, key=lambda job: job.scheduled_at).item_ids[0])
+    return f"{why.item.name}: {why.explanation}"
+
+
 class _Watch:
-    """Says once, when nothing moves, that nobody is there to move it."""
+    """Says once, when nothing moves, what keeps it from moving."""
 
     def __init__(self, service: "KnowledgeService", base: Base, reporter: Reporter, told: str | None) -> None:
         self.service = service
@@ -164,7 +150,8 @@ class _Watch:
         self.since = now
         try:
             reason = missing_hands(self.service, self.base, published=self.service.broker_answers())
-        except Unavailable:
+            reason = reason or next_delayed(self.service, self.base)
+        except (Unavailable, ItemNotFound):  # it is looked at again
             return
         if reason:
             self.say(reason)
@@ -176,30 +163,3 @@ class _Watch:
         if text != self.said:
             self.reporter.say(text)
         self.said = text
-
-
-def _job(service: "KnowledgeService", job_id: JobId | None) -> Job | None:
-    try:
-        return service.job(job_id) if job_id else None
-    except JobNotFound:  # it ended so long ago that its row is gone
-        return None
-
-
-def _gone(service: "KnowledgeService", roots: Sequence[ItemId]) -> int:
-    gone = 0
-    for root in roots:
-        try:
-            service.item(root)
-        except ItemNotFound:
-            gone += 1
-    return gone
-
-
-def _number(counts: StatusCounts, status: ItemStatus) -> int:
-    return counts.leaves.get(status, 0) + counts.containers.get(status, 0)
-
-
-def _failures(service: "KnowledgeService", base: Base, roots: Sequence[ItemId], counts: StatusCounts) -> Sequence[Item]:
-    if not _number(counts, ItemStatus.FAILED):
-        return ()
-    return service.failures(base.id, roots)

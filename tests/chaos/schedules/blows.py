@@ -4,8 +4,9 @@ import os
 import signal
 import time
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import psutil
@@ -23,7 +24,8 @@ from tests.waiting import eventually
 INDEX_WORKERS: Final = ("index", "index2")
 WORKERS: Final = (*INDEX_WORKERS, "control", "commands")
 EMBEDDER_SECONDS: Final = 2.0  #: how long a job waits for an answer of the embedder
-AMBUSH_SECONDS: Final = 4.0  #: how long somebody is waited for who comes by, all trials together
+PATIENCE_SECONDS: Final = 4.0  #: how long all ambushes of a schedule wait for somebody to come by
+AMBUSH_SECONDS: Final = 0.5  #: at least, of each
 TRIALS: Final = 3  #: of an ambush, until somebody comes
 _HARMLESS: Final = frozenset({Blow.BEAT, Blow.BROKER, Blow.WIPED, Blow.AWAY, Blow.LOST, Blow.DOUBLED, Blow.EMBEDDER})
 _POLL_SECONDS: Final = 0.01
@@ -62,6 +64,7 @@ class Blows:
         self.counts: Counter[tuple[Phase, Blow]] = Counter()
         self.missed: list[Phase] = []  #: of ambushes that nobody came into
         self.is_whole = True  #: no process was killed and no disk has failed
+        self._patience = PATIENCE_SECONDS
         self.unpaid_late = 0  #: texts whose answer came when nobody waited any more
         self._frozen: dict[int, str] = {}  #: pool processes that stand still, and their workers
         self._asking: list[Future[None]] = []
@@ -85,12 +88,13 @@ class Blows:
         gate = Gate(self._fleet.gates, ambush.moment)
         if ambush.phase is Phase.DELETE:
             self._people.ripen(self._is_worked)
-        pid, until = None, time.monotonic() + AMBUSH_SECONDS
-        for _ in range(TRIALS):
-            self._arm(ambush, gate)
-            self._people.do(ambush.trigger)
-            if (pid := self._wait(ambush, gate, until)) is not None or time.monotonic() >= until:
-                break
+        pid = None
+        with self._patiently() as until:
+            for _ in range(TRIALS):
+                self._arm(ambush, gate)
+                self._people.do(ambush.trigger)
+                if (pid := self._wait(ambush, gate, until)) is not None or time.monotonic() >= until:
+                    break
         since = time.monotonic()
         phase = self._phase(pid, ambush.moment)
         for step in ambush.meanwhile if pid else ():
@@ -115,13 +119,20 @@ class Blows:
         gate = Gate(self._fleet.command_gates, ambush.moment)
         gate.arm()
         self._asking.append(self._threads.submit(self._people.do, ambush.trigger))
-        until = time.monotonic() + AMBUSH_SECONDS
-        while not gate.holder() and not self._asking[-1].done() and time.monotonic() < until:
-            time.sleep(_POLL_SECONDS)
+        with self._patiently() as until:
+            while not gate.holder() and not self._asking[-1].done() and time.monotonic() < until:
+                time.sleep(_POLL_SECONDS)
         is_held = bool(gate.holder())
         self.missed += [] if is_held else [Phase.ADD]
         self._fall(ambush.blow, ambush.pick, Phase.ADD if is_held else Phase.ELSE, None)
         gate.open()
+
+    @contextmanager
+    def _patiently(self) -> Iterator[float]:
+        """Until when an ambush may wait: a schedule has time for a few that nobody comes into."""
+        began = time.monotonic()
+        yield began + max(self._patience, AMBUSH_SECONDS)
+        self._patience -= time.monotonic() - began
 
     def mend(self) -> None:
         """Disk and broker work again."""

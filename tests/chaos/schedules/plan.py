@@ -145,7 +145,7 @@ _SECONDS: Final = {
     Blow.BROKER: 3.0,
     Blow.WIPED: 3.0,
     Blow.AWAY: 4.0,
-    Blow.ALL: 4.0,
+    Blow.ALL: 6.0,
     Blow.FROZEN: 4.0,
 }
 _ANYWHERE: Final = (

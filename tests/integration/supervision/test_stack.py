@@ -2,10 +2,12 @@
 
 import contextlib
 import os
+import resource
 import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from base64 import b64encode
@@ -16,10 +18,10 @@ import psutil
 import pytest
 
 from config import broker, flower
-from config.settings import Settings
+from config.settings import Settings, load
 from deploy.run import stack
 from deploy.run.stack import Stack, StackFailed
-from tests.waiting import wait_until
+from tests.waiting import eventually, wait_until
 
 PROCFILE = Path(__file__).with_name("Procfile")
 
@@ -163,6 +165,41 @@ def test_up_that_fails_says_why_and_stops_the_rest(up, environ, tmp_path):
     with pytest.raises(StackFailed, match="no such planet"):
         up(tmp_path / "Procfile", wait_seconds=3)
     assert stack.status(environ) is None
+
+
+@contextlib.contextmanager
+def full_disk() -> Iterator[None]:
+    """Nothing that is started meanwhile can write one byte to a file, ever."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_up_on_a_full_disk_leaves_nothing_running(up, environ, tmp_path):
+    """The supervisor cannot write who it is, and is found and stopped all the same."""
+    (tmp_path / "Procfile").write_text("idle: sleep 600\n")
+    began = time.monotonic()
+
+    with full_disk(), pytest.raises(StackFailed):
+        up(tmp_path / "Procfile", wait_seconds=3)
+    assert not stack.is_up(load(environ))
+    assert time.monotonic() - began < stack.READY_SECONDS / 2
+
+
+def test_down_finds_a_supervisor_that_could_not_write_who_it_is(environ, tmp_path):
+    """By its lock, which nothing can hide."""
+    settings = load(environ)
+    (tmp_path / "Procfile").write_text("idle: sleep 600\n")
+    with full_disk():
+        supervisor = stack.spawn(settings, tmp_path / "Procfile", environ)
+    eventually(lambda: stack.is_up(settings), "the supervisor holds its lock")
+
+    assert stack.down(environ)
+    assert supervisor.wait(timeout=10) is not None
+    assert not stack.is_up(settings)
 
 
 def test_release_runs_first_and_its_failure_stops_the_start(up, environ, tmp_path):

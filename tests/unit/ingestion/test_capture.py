@@ -9,6 +9,7 @@ import pytest
 from knowledge.catalog import items, paths
 from knowledge.errors import InvalidUrl
 from knowledge.ingestion.capture import file_name, with_capture
+from knowledge.interfaces.cli.wait import next_delayed
 from knowledge.model.documents import Document, ReadResult
 from knowledge.model.inputs import Strategy, UrlInput
 from knowledge.model.jobs import JobStatus
@@ -334,6 +335,29 @@ def test_pages_of_one_host_wait_for_their_turn_without_a_slot(tmp_path, fetching
     assert (2, 3) == (len(web.asked), len(waiting))
     assert {(JobStatus.PENDING, 0, "rate_limited")} == {(job.status, job.attempt, job.error) for job in waiting}
     assert "rate_limited" in house.service.why(waiting[0].only_item).explanation
+
+
+def test_who_waits_for_a_page_is_told_how_long_its_server_lets_wait(house, base, web):
+    """By the name of the page and what it waits for, once all that waits in the base has been put off."""
+    web.page("/lamp", "slow down", status=429, headers={"Retry-After": "900"})
+    house.add(base, UrlInput(url=web.url("/lamp")))
+    house.work()
+    told = next_delayed(house.service, base)
+    house.notes(base, "There is other work.")
+
+    assert told is not None
+    assert f"{web.url('/lamp')}: It waits until " in told
+    assert "fetch_slow_down" in told
+    assert next_delayed(house.service, base) is None
+
+
+def test_moment_of_waiting_is_not_worth_a_word(house, base, web):
+    """Pages of one host wait for their turn all the time."""
+    web.page("/lamp", "slow down", status=429, headers={"Retry-After": "7"})
+    house.add(base, UrlInput(url=web.url("/lamp")))
+    house.work()
+
+    assert next_delayed(house.service, base) is None
 
 
 # what happens meanwhile ------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 from knowledge.errors import ItemNotFound, Unavailable
 from knowledge.interfaces.cli import ExitCode
 from knowledge.interfaces.cli.progress import Silence, describe
-from knowledge.interfaces.cli.wait import NO_BROKER, NO_WORKER, Outcome, Waited, missing_hands, share_done, until_settled
+from knowledge.interfaces.cli.wait import NO_BROKER, NO_WORKER, Ended, Outcome, missing_hands, until_settled
 from knowledge.model.ids import BaseId, JobId
 from knowledge.model.jobs import Job, JobStatus, JobType
 from knowledge.model.results import StatusCounts
@@ -31,7 +31,7 @@ PREPARING, DELETING = ItemStatus.PREPARING, ItemStatus.DELETING
 )
 def test_exit_code_of_settled_work(expected, leaves, containers):
     """0 all completed, 1 nothing but failures, 3 some of each; a directory that failed by itself counts."""
-    waited = Waited(Outcome.SETTLED, StatusCounts(leaves, containers), (), 1.0)
+    waited = Ended(StatusCounts(leaves, containers), (), 1.0)
 
     assert expected is waited.exit_code
 
@@ -40,23 +40,8 @@ def test_exit_code_of_unfinished_work():
     """A time that ran out is a failure; Ctrl-C has its own code."""
     counts = StatusCounts({READING: 1, COMPLETED: 1}, {})
 
-    assert ExitCode.FAILED is Waited(Outcome.TIMED_OUT, counts, (), 1.0).exit_code
-    assert ExitCode.STOPPED is Waited(Outcome.STOPPED, counts, (), 1.0).exit_code
-
-
-@pytest.mark.parametrize(
-    ("expected", "counts", "most"),
-    [
-        (0.5, StatusCounts({COMPLETED: 1, FAILED: 1, READING: 2}, {}), 4),
-        (0.0, StatusCounts({}, {PREPARING: 1}), 1),
-        (0.75, StatusCounts({DELETING: 1}, {}), 4),
-        (1.0, StatusCounts({}, {}), 4),
-        (0.0, StatusCounts({}, {FAILED: 1}), 1),
-    ],
-)
-def test_percent_is_by_work_done(expected, counts, most):
-    """Indexing counts leaves that ended; a delete counts rows that are gone; an unexpanded directory is no progress."""
-    assert expected == share_done(counts, most)
+    assert ExitCode.FAILED is Ended(counts, (), 1.0, outcome=Outcome.TIMED_OUT).exit_code
+    assert ExitCode.STOPPED is Ended(counts, (), 1.0, outcome=Outcome.STOPPED).exit_code
 
 
 def test_counts_in_words():
@@ -161,7 +146,7 @@ def job(status):
 @pytest.mark.parametrize("status", [JobStatus.FAILED, JobStatus.CANCELLED])
 def test_a_reindex_that_did_not_happen_is_a_failure(status):
     """The items are as they were, which must not look like success."""
-    assert ExitCode.FAILED is Waited(Outcome.SETTLED, StatusCounts({COMPLETED: 3}, {}), (), 1.0, job(status)).exit_code
+    assert ExitCode.FAILED is Ended(StatusCounts({COMPLETED: 3}, {}), (), 1.0, job(status)).exit_code
 
 
 def test_waiting_for_a_reindex_begins_before_its_job_does():
