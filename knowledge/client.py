@@ -8,7 +8,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar, cast
 
@@ -324,7 +324,8 @@ class KnowledgeClient:
                     raise CommandTimeout(operation=operation, seconds=self._timeout)
                 time.sleep(min(pause, left))
                 pause = min(pause * 1.5, LATER_LOOK_SECONDS)
-            self._answers.forget(task_id)
+            with suppress(RedisError, OSError):  # the answer is here; the broker drops it by itself later
+                self._answers.forget(task_id)
         if meta["status"] == states.REVOKED:  # it lay in the queue for too long; nothing was done
             raise CommandTimeout(operation=operation, seconds=self._timeout)
         if meta["status"] != states.SUCCESS:

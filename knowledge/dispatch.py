@@ -13,14 +13,15 @@ from kombu.exceptions import ChannelError, OperationalError
 from kombu.exceptions import ConnectionError as LostConnection
 from redis.exceptions import RedisError
 
-from knowledge.errors import BrokerUnavailable, DatabaseBusy
+from knowledge.errors import BrokerUnavailable, DatabaseBusy, StorageFailed, StorageFull
 from knowledge.model.ids import BaseId, JobId
 from knowledge.model.jobs import KINDS, Job, JobType
 from knowledge.topology import EXCHANGE, queue_for, routing_key
 
 log = logging.getLogger(__name__)
 
-_BROKER_ERRORS: Final = (OperationalError, OSError, RedisError, ChannelError, LostConnection)
+#: What Celery and kombu raise when the broker is away; none of them is always an `OSError`.
+BROKER_ERRORS: Final = (OperationalError, OSError, RedisError, ChannelError, LostConnection)
 
 
 class Ledger(Protocol):
@@ -59,12 +60,13 @@ class Dispatch:
     def publish_due(self, base_id: BaseId) -> bool:
         """Send what this base's window has room for. False if not all of it was sent; the rest waits in the ledger.
 
-        Never fails a caller whose work is committed already: a busy catalogue is a reason to wait, as a silent broker is.
+        Never fails a caller whose work is committed already: a catalogue that cannot be written is a reason to wait, as a
+        silent broker is.
         """
         try:
             return self._publish(base_id, self._ledger.take_due(base_id))
-        except DatabaseBusy as error:
-            log.warning("catalogue is busy; nothing sent", extra={"base": base_id, "reason": str(error)})
+        except (DatabaseBusy, StorageFull, StorageFailed) as error:
+            log.warning("catalogue cannot be written; the rest is sent later", extra={"base": base_id, "reason": str(error)})
             return False
 
     def _publish(self, base_id: BaseId, jobs: Sequence[Job]) -> bool:
@@ -119,7 +121,7 @@ class CelerySender:
                 ignore_result=True,
                 chain=None if job.then is None else [self._link(job, *job.then)],
             )
-        except _BROKER_ERRORS as error:
+        except BROKER_ERRORS as error:
             raise BrokerUnavailable(str(error)) from error
 
     def _link(self, job: Job, job_id: JobId, job_type: JobType) -> Signature:
@@ -142,7 +144,7 @@ class CelerySender:
             with self._app().connection_for_write(connect_timeout=2) as connection:
                 client = getattr(connection.default_channel, "client", None)  # Redis and Valkey only
                 return None if client is None else str(client.info("server")["run_id"])
-        except _BROKER_ERRORS:
+        except BROKER_ERRORS:
             return None
 
     def queue_length(self, job: Job) -> int:
@@ -150,7 +152,7 @@ class CelerySender:
             with self._app().connection_for_write() as connection, connection.channel() as channel:
                 # Declared, not asked for passively: on Redis a queue without messages does not exist.
                 return int(queue_for(job)(channel).queue_declare().message_count)
-        except _BROKER_ERRORS as error:
+        except BROKER_ERRORS as error:
             raise BrokerUnavailable(str(error)) from error
 
     def answers(self) -> bool:
@@ -158,5 +160,5 @@ class CelerySender:
             with self._app().connection_for_write(connect_timeout=2) as connection:
                 connection.ensure_connection(max_retries=1, interval_start=0.1, interval_step=0.1)
                 return True
-        except _BROKER_ERRORS:
+        except BROKER_ERRORS:
             return False

@@ -65,7 +65,9 @@ class LeaseKeeper:
             except Exception as error:  # whatever it is, the process below must end
                 log.warning("stalled run not settled; its lease runs out", extra={"reason": str(error)})
             with self._changed:
-                hangs, self._run = self._run is run, None
+                hangs = self._run is run  # it may have ended meanwhile, and the next one begun
+                if hangs:
+                    self._run = None
             if hangs and process.is_pool_child():
                 os.kill(os.getpid(), signal.SIGKILL)  # nothing else ends a thread that hangs; the pool starts a new process
             return

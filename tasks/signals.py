@@ -14,7 +14,8 @@ from celery import current_app, signals
 from knowledge import topology
 from knowledge.catalog import jobs
 from knowledge.db.columns import utc_now
-from knowledge.errors import ConfigurationError, KnowledgeError, SchemaMismatch
+from knowledge.dispatch import BROKER_ERRORS
+from knowledge.errors import KnowledgeError
 from knowledge.ingestion import boot, recovery
 from knowledge.locks.process import this_process
 from knowledge.runtime import Runtime
@@ -31,7 +32,7 @@ def _refusing() -> Iterator[None]:
     """End the worker. What a handler raises Celery writes down and forgets, except this."""
     try:
         yield
-    except (ConfigurationError, SchemaMismatch) as error:
+    except KnowledgeError as error:
         raise SystemExit(f"knowledge: this worker does not start: {error}") from error
 
 
@@ -45,13 +46,10 @@ def _check(**_: Any) -> None:
 @signals.celeryd_after_setup.connect
 def _report(sender: str, instance: Any, **_: Any) -> None:
     """Before the first message is taken: whatever a boot parks must not have begun."""
+    queues = list(current_app.amqp.queues.consume_from)
     with _refusing():
         memory.check(instance.max_memory_per_child)
-    queues = list(current_app.amqp.queues.consume_from)
-    try:
         boot.report_for_work(process.runtime(), current_app.knowledge_park_pending, sender, this_process(), queues)
-    except KnowledgeError as error:
-        log.warning("first heartbeat not written", extra={"code": error.code})
 
 
 @signals.worker_ready.connect
@@ -63,7 +61,7 @@ def _started(sender: Any, **_: Any) -> None:
         recovery.settle_dead_of_this_host(process.runtime())
         sweep = {"exchange": topology.EXCHANGE, "routing_key": topology.UPKEEP_KEY}
         current_app.send_task(topology.RECOVERY, ignore_result=True, expires=60, **sweep)
-    except (KnowledgeError, OSError) as error:  # beat sends the next one
+    except (KnowledgeError, *BROKER_ERRORS) as error:  # beat sends the next one
         log.warning("no sweep at start", extra={"reason": str(error)})
 
 

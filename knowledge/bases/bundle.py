@@ -12,7 +12,6 @@ vectors are unusable `failed` with `missing_vector_store`; restore leads out of 
 
 import errno
 import io
-import logging
 import os
 import re
 import stat
@@ -29,16 +28,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from knowledge.bases.bundle_data import data_of
 from knowledge.bases.create import create_base
-from knowledge.bases.delete import delete_base
+from knowledge.bases.undo import undo
 from knowledge.catalog import bases, groups, items, jobs, paths, status
 from knowledge.db.columns import utc_now
-from knowledge.errors import BundleUnreadable, GroupNotFound, InvalidUrl, KnowledgeError, ModelNotFound, UnsafePath
+from knowledge.errors import BundleUnreadable, GroupNotFound, InvalidOperation, InvalidUrl, ModelNotFound, UnsafePath
 from knowledge.files.paths import guard
 from knowledge.files.store import Staged
 from knowledge.ingestion import origin
 from knowledge.ingestion.incoming import BY_ADDRESS
 from knowledge.ingestion.placing import placing
-from knowledge.ingestion.purge import purge_remains
 from knowledge.model.budget import most_inflated_bytes
 from knowledge.model.documents import Vector
 from knowledge.model.ids import ItemId, new_item_id
@@ -50,8 +48,6 @@ from knowledge.model.urls import normal_url
 from knowledge.model.views import Base
 from knowledge.pipeline.sources.directory import shown
 from knowledge.runtime import Runtime
-
-log = logging.getLogger(__name__)
 
 MISSING_MODEL: Final = "missing_embedding_model"
 MISSING_VECTORS: Final = "missing_vector_store"
@@ -137,6 +133,7 @@ def import_base(rt: Runtime, bundle_path: Path) -> Base:
     Raises:
         BundleUnreadable: the file is no bundle, is damaged, unpacks to far too much, or names a path it must not.
         BaseNotFound: somebody deleted the new base meanwhile. StorageFull, StorageFailed, BaseBusy. Nothing is left.
+        InvalidOperation: somebody has put something into it meanwhile; with that alone it stays.
     """
     with _opened(rt, bundle_path) as archive:
         bundle = _manifest(archive)
@@ -149,8 +146,8 @@ def import_base(rt: Runtime, bundle_path: Path) -> Base:
                 if spec.billed:  # before the first job could pay for them again
                     rt.cache.put(spec.fingerprint, vectors)
             _fill(rt, made, bundle, archive, error)
-        except BaseException:
-            _undo(rt, made)
+        except BaseException as failure:
+            undo(rt, made, failure)
             raise
     rt.dispatch.publish_due(made.id)
     with rt.db.read() as tx:
@@ -167,16 +164,6 @@ def _settings(rt: Runtime, bundle: Bundle, error: str | None) -> BaseInput:
             groups.require(tx, bundle.base.group_id)
             return bundle.base.model_copy(update=here)
     return bundle.base.model_copy(update={**here, "group_id": None})
-
-
-def _undo(rt: Runtime, made: Base) -> None:
-    """Best effort: the error that led here is the one the caller must see."""
-    try:
-        delete_base(rt, made.id)
-    except KnowledgeError as error:
-        log.warning("half-imported base left", extra={"base": made.id, "code": error.code})
-    with suppress(KnowledgeError):
-        purge_remains(rt, made.id)  # if somebody else deleted it, bytes may have come after
 
 
 def _verdict(rt: Runtime, bundle: Bundle, vectors: Mapping[str, Vector] | Literal["unusable"] | None) -> str | None:
@@ -205,6 +192,8 @@ def _fill(rt: Runtime, made: Base, bundle: Bundle, archive: zipfile.ZipFile, err
                 staged[item.relative_path] = _unpacked(rt, made, archive, item.relative_path)
         with rt.locks.base(made.id), placing(rt, made.id) as placed, rt.db.write(durable=True) as tx:
             bases.require_runnable(tx, made.id)
+            if not items.is_empty(tx, made.id):
+                raise InvalidOperation("Somebody has put something into this base while it was imported.", base_id=made.id)
             items.insert(tx, made.id, [_row(rt, item, ids, error) for item in bundle.items])
             claims = paths.Claims(tx, made.id)
             for item in bundle.items:

@@ -1,14 +1,10 @@
 """Create a base: row and index, or neither."""
 
-import logging
-
+from knowledge.bases.undo import undo
 from knowledge.catalog import bases
-from knowledge.errors import KnowledgeError
 from knowledge.model.inputs import BaseInput
 from knowledge.model.views import Base
 from knowledge.runtime import Runtime
-
-log = logging.getLogger(__name__)
 
 
 def create_base(rt: Runtime, wanted: BaseInput) -> Base:
@@ -23,19 +19,7 @@ def create_base(rt: Runtime, wanted: BaseInput) -> Base:
     try:
         with rt.locks.base(base.id):
             rt.indexes.create(base.id, base.dimensions)
-    except BaseException:
-        _undo(rt, base)
+    except BaseException as error:
+        undo(rt, base, error)
         raise
     return base
-
-
-def _undo(rt: Runtime, base: Base) -> None:
-    """Best effort: the error that led here is the one the caller must see."""
-    try:
-        with rt.locks.base(base.id):
-            rt.indexes.drop(base.id)
-            rt.files.remove_base(base.id)
-            with rt.db.write() as tx:
-                bases.remove(tx, base.id)
-    except KnowledgeError as error:
-        log.error("half-made base could not be removed", extra={"base": base.id, "code": error.code, "reason": str(error)})

@@ -13,9 +13,7 @@ _POLL_SECONDS: Final = 0.2
 
 def delete_base(rt: Runtime, base_id: BaseId) -> None:
     """See `KnowledgeService.delete_base`."""
-    with rt.db.read() as tx:
-        bases.get(tx, base_id, include_deleting=True)  # no lock is made for a base that is not there
-    with rt.locks.base(base_id), rt.db.write(durable=True) as tx:
+    with rt.db.write(durable=True) as tx:  # without the base lock: whoever holds it looks for the base in its own transaction
         bases.get(tx, base_id, include_deleting=True)
         bases.mark_deleting(tx, base_id)
         jobs.cancel_base(tx, base_id)

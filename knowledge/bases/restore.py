@@ -1,11 +1,10 @@
 """Rebuild a base into a new one, from its own bytes where it has them. The source is never changed."""
 
-import logging
 from contextlib import ExitStack
 from pathlib import Path
 
 from knowledge.bases.create import create_base
-from knowledge.bases.delete import delete_base
+from knowledge.bases.undo import undo
 from knowledge.catalog import bases, items
 from knowledge.errors import InvalidInput, InvalidOperation, KnowledgeError, SourceMissing
 from knowledge.ingestion import origin
@@ -20,8 +19,6 @@ from knowledge.model.status import CONTAINERS, ItemType
 from knowledge.model.views import Base, Item
 from knowledge.pipeline.sources.probe import Probe
 from knowledge.runtime import Runtime
-
-log = logging.getLogger(__name__)
 
 
 def restore_base(rt: Runtime, base_id: BaseId, name: str, embedder: str | None) -> RestoreReceipt:
@@ -47,8 +44,13 @@ def restore_base(rt: Runtime, base_id: BaseId, name: str, embedder: str | None) 
         made = create_base(rt, settings)
         try:
             accepted = admit(rt, made.id, incoming).items if incoming else []
-        except KnowledgeError as error:
-            _undo(rt, made, error)
+        except BaseException as error:
+            is_gone = undo(rt, made, error)
+            if not isinstance(error, KnowledgeError):
+                raise
+            what = "is gone again" if is_gone else f"{made.id} is still there"
+            named = {} if is_gone else {"base_id": made.id}
+            raise InvalidOperation(f"The items were refused; the new base {what}.", reason=error.to_wire(), **named) from error
     return RestoreReceipt(made, accepted, skipped_missing_sources=len(roots) - len(incoming))
 
 
@@ -125,14 +127,3 @@ def _page(rt: Runtime, root: Item, files: ExitStack) -> Incoming:
 
 def _kept(root: Item, *keys: DataKey) -> dict[str, object]:
     return {key: value for key, value in root.data.items() if key in keys}
-
-
-def _undo(rt: Runtime, made: Base, error: KnowledgeError) -> None:
-    try:
-        delete_base(rt, made.id)
-    except KnowledgeError as second:
-        log.error("half-restored base left", extra={"base": made.id, "code": second.code})
-        raise InvalidOperation(
-            f"The items were refused, and the new base {made.id} could not be removed.", base_id=made.id, reason=error.to_wire()
-        ) from error
-    raise InvalidOperation("The items were refused; the new base is gone again.", reason=error.to_wire()) from error

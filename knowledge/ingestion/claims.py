@@ -4,6 +4,7 @@ import logging
 
 from knowledge.catalog import jobs
 from knowledge.catalog.jobs import Refusal
+from knowledge.db.columns import utc_now
 from knowledge.errors import BaseBusy
 from knowledge.ingestion import recovery
 from knowledge.ingestion.run import Run
@@ -21,16 +22,8 @@ def claim(rt: Runtime, job_id: JobId) -> Run | None:
     A run whose process was lost is settled first: an abandon job is parked and closed, a retry job starts again.
     """
     answer = _try(rt, job_id)
-    if isinstance(answer, Refusal) and answer in (Refusal.LOST, Refusal.TAKEN):
-        with rt.db.read() as tx:
-            job = jobs.find(tx, job_id)
-        if job is not None and job.owner is not None and (answer is Refusal.LOST or is_dead(job.owner)):
-            try:
-                recovery.settle_lost(rt, job, wait_seconds=1.0)
-            except BaseBusy:
-                log.info("base is busy; the sweep will settle this run", extra={"job": job_id, "base": job.base_id})
-            else:
-                answer = _try(rt, job_id)
+    if answer is Refusal.TAKEN and _settle_if_lost(rt, job_id):
+        answer = _try(rt, job_id)
     if isinstance(answer, Refusal):
         log.info("message dropped", extra={"job": job_id, "reason": answer.value})
         return None
@@ -49,6 +42,21 @@ def has_succeeded(rt: Runtime, job_id: JobId) -> bool:
     with rt.db.read() as tx:
         job = jobs.find(tx, job_id)
     return job is not None and job.status is JobStatus.COMPLETED
+
+
+def _settle_if_lost(rt: Runtime, job_id: JobId) -> bool:
+    """Whether the row is worth another try. What is settled is the run that is read here, as long as its lease stays over."""
+    with rt.db.read() as tx:
+        job = jobs.find(tx, job_id)
+    if job is None or job.owner is None or job.lease_until is None:  # it has ended meanwhile
+        return False
+    if job.lease_until > utc_now() and not is_dead(job.owner):
+        return False
+    try:
+        return recovery.settle_lost(rt, job, wait_seconds=1.0)
+    except BaseBusy:
+        log.info("base is busy; the sweep will settle this run", extra={"job": job_id, "base": job.base_id})
+        return False
 
 
 def _try(rt: Runtime, job_id: JobId) -> Job | Refusal:

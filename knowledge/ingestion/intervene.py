@@ -32,13 +32,18 @@ def requeue_job(rt: Runtime, job_id: JobId) -> Job:
     """A job that waits, for a back-off or a lost message, is due now and sent again.
 
     Raises:
-        JobNotFound. InvalidOperation: it runs, or has ended; `item reindex` makes a new one.
+        JobNotFound. InvalidOperation: it runs, waits for another job, or has ended; `item reindex` makes a new one.
     """
     with rt.db.write() as tx:
         job = jobs.get(tx, job_id)
         if not jobs.hurry(tx, job):
-            hint = "reindex its items for a new one" if job.status not in ACTIVE_JOB else "it is being worked on"
-            raise InvalidOperation(f"This job does not wait ({job.status}): {hint}.", job_id=job_id)
+            raise InvalidOperation(f"This job does not wait for its time ({job.status}): {_hint(job)}.", job_id=job_id)
     rt.dispatch.publish_due(job.base_id)
     with rt.db.read() as tx:
         return jobs.get(tx, job_id)
+
+
+def _hint(job: Job) -> str:
+    if job.status not in ACTIVE_JOB:
+        return "reindex its items for a new one"
+    return f"it follows the job {job.after}" if job.after else "it is being worked on"

@@ -289,10 +289,7 @@ class _Expansion:
             return
         items.set_data(tx, root.id, **{DataKey.SKIPPED: self._left_out.stored})
         if gone:
-            outermost = tree.outermost(tx, root.base_id, gone)
-            jobs.cancel_touching(tx, root.base_id, outermost)
-            status.mark_deleting(tx, root.base_id, outermost)
-            jobs.enqueue(tx, JobSpec.delete_subtree(root.base_id, outermost), shard=self._run.job.shard)
+            self._delete(tx, gone)
         broken = self._rows_of_broken(tx)
         if is_kept:
             status.finish_expansion(tx, root, notices)
@@ -303,6 +300,15 @@ class _Expansion:
             status.fail_expansion(
                 tx, root.base_id, item_id, entry.error.code, {"message": str(entry.error), **entry.error.details}
             )
+
+    def _delete(self, tx: Tx, gone: Sequence[ItemId]) -> None:
+        """What has vanished; some of it somebody may have deleted while the folders were read."""
+        base_id = self._root.base_id
+        outermost = tree.outermost(tx, base_id, [item.id for item in items.visible(tx, base_id, gone).values()])
+        if outermost:
+            jobs.cancel_touching(tx, base_id, outermost)
+            status.mark_deleting(tx, base_id, outermost)
+            jobs.enqueue(tx, JobSpec.delete_subtree(base_id, outermost), shard=self._run.job.shard)
 
     def _rows_of_broken(self, tx: Tx) -> list[tuple[ItemId, Broken]]:
         """Containers that could not be read get their row even if nothing in them did."""

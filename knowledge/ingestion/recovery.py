@@ -6,12 +6,13 @@ In this order, so that nothing is parked that a later step would send again:
 3. `deleting` rows, and bases, that no job removes
 4. conversions that no check waits for
 5. jobs that were published and never claimed: their message was lost
+6. what is kept of ended jobs, old requests, gone workers and paces: pruned; paid vectors: kept to their limit
 """
 
 import logging
 import os
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
@@ -20,6 +21,7 @@ from knowledge.catalog import bases, jobs, orphans, rate, requests, status, work
 from knowledge.db.columns import utc_now
 from knowledge.errors import BaseBusy, KnowledgeError
 from knowledge.ingestion import conversions
+from knowledge.ingestion.each import each_base
 from knowledge.ingestion.purge import purge_base
 from knowledge.locks.process import is_dead, is_stopped, this_process
 from knowledge.model.ids import BaseId
@@ -153,8 +155,8 @@ def _unfinished_deletes(rt: Runtime) -> None:
                 jobs.enqueue(tx, JobSpec.delete_subtree(base_id, roots[start : start + DELETE_GROUP]), shard=shard)
         log.warning("unfinished deletes taken up", extra={"base": base_id, "roots": len(roots)})
 
-    _each(found, take_up)
-    _each(halfway, partial(purge_base, rt))
+    each_base(found, take_up)
+    each_base(halfway, partial(purge_base, rt))
 
 
 def _unwanted_conversions(rt: Runtime) -> None:
@@ -162,7 +164,7 @@ def _unwanted_conversions(rt: Runtime) -> None:
         if ended := conversions.stop_unwanted(rt, base_id):
             log.warning("conversions that nobody waits for ended", extra={"base": base_id, "conversions": ended})
 
-    _each(rt.files.base_ids(), stop)
+    each_base(rt.files.base_ids(), stop)
 
 
 def _lost_messages(rt: Runtime) -> None:
@@ -186,17 +188,6 @@ def _lost_messages(rt: Runtime) -> None:
             jobs.clear_published(tx, lost)
         log.warning("unclaimed jobs are sent again", extra={"jobs": len(lost)})
         rt.dispatch.publish_all_due()
-
-
-def _each(base_ids: Iterable[str], step: Callable[[BaseId], object]) -> None:
-    """One base whose disk fails, or that is busy, must not keep the others waiting."""
-    for base_id in base_ids:
-        try:
-            step(BaseId(base_id))
-        except Exception as error:
-            code = error.code if isinstance(error, KnowledgeError) else type(error).__name__
-            extra = {"base": base_id, "code": code, "reason": str(error)}
-            log.warning("base left to the next sweep", extra=extra, exc_info=not isinstance(error, KnowledgeError))
 
 
 def _history(rt: Runtime) -> None:

@@ -4,7 +4,7 @@ Accepting it writes no status. The old material stays searchable until the new o
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -168,18 +168,23 @@ def run(rt: Runtime, run: Run) -> None:
     job = run.job
     with rt.db.read() as tx:
         roots = [items.get(tx, root_id) for root_id in _free_roots(tx, run)]
-    staged: dict[ItemId, Staged] = {}
+    acquired: dict[ItemId, Staged | None] = {}
     try:
         for root in roots:
             run.checkpoint()
-            if (fetched := _fetched(rt, run, root)) is not None:
-                staged[root.id] = fetched
+            if root.type in CONTAINERS or root.type is ItemType.URL:
+                if probe(rt, root) is Probe.READABLE:
+                    acquired[root.id] = None
+            elif (copy := _copied(rt, run, root)) is not None:
+                acquired[root.id] = copy
         with rt.locks.base(job.base_id), rt.db.write(durable=True) as tx:
             jobs.require_ours(tx, job)
-            skipped = sum(not _restart(rt, tx, run, root_id, staged) for root_id in _free_roots(tx, run))
+            free = _free_roots(tx, run)
+            _publish(rt, tx, job.base_id, {root_id: copy for root_id in free if (copy := acquired.get(root_id))})
+            skipped = sum(not _restart(tx, run, root_id, is_acquired=root_id in acquired) for root_id in free)
             jobs.finish(tx, job, skipped_missing_sources=skipped)
     finally:
-        rt.files.discard(staged.values())
+        rt.files.discard(staged for staged in acquired.values() if staged)
 
 
 def _free_roots(tx: Tx, run: Run) -> list[ItemId]:
@@ -196,12 +201,10 @@ def _free_roots(tx: Tx, run: Run) -> list[ItemId]:
     return wanted
 
 
-def _fetched(rt: Runtime, run: Run, root: Item) -> Staged | None:
-    """The root's source, copied beside raw/; None if there is nothing to copy, or its source has gone since admission."""
+def _copied(rt: Runtime, run: Run, root: Item) -> Staged | None:
+    """The source of a file or note, beside raw/; None if it has gone since admission."""
     if root.type is ItemType.NOTE:
         return rt.files.stage_text(root.base_id, note.snapshot(root.source, str(root.data.get(DataKey.CONTENT, "")), utc_now()))
-    if root.type is not ItemType.FILE:
-        return None
     try:
         reach = origin.reach_of(rt, root, run.job)
         if member_of(root.data) is not None:
@@ -215,31 +218,32 @@ def _fetched(rt: Runtime, run: Run, root: Item) -> Staged | None:
         return None
 
 
-def _restart(rt: Runtime, tx: Tx, run: Run, root_id: ItemId, staged: dict[ItemId, Staged]) -> bool:
+def _publish(rt: Runtime, tx: Tx, base_id: BaseId, copies: Mapping[ItemId, Staged]) -> None:
+    """New bytes onto the stored paths; one sync for all, because everybody waits for this transaction."""
+    placed: list[str] = []
+    for root_id, staged in copies.items():
+        root = items.get(tx, root_id)
+        assert root.relative_path is not None  # it was stored when it was added
+        rt.files.publish(staged, root.relative_path, overwrite=True)
+        placed.append(root.relative_path)
+    if placed:
+        rt.files.sync(base_id, placed)
+
+
+def _restart(tx: Tx, run: Run, root_id: ItemId, *, is_acquired: bool) -> bool:
     """Put one root back to work. False: its source has vanished; it keeps status and material.
 
     A backfill needs vectors, not news: there the stored bytes are indexed instead.
     """
-    job, root = run.job, items.find_wanted(tx, root_id)
-    if root is None:
-        return True
+    job, root = run.job, items.get(tx, root_id)
     is_behind_address = root.type in (ItemType.URL, ItemType.SITEMAP)
-    if is_behind_address and job.input.get("backfill") and root.relative_path is not None:
+    if not is_acquired or (is_behind_address and job.input.get("backfill") and root.relative_path is not None):
         return _from_stored(tx, job, root)
     if root.type in CONTAINERS:
-        if probe(rt, root) is not Probe.READABLE:
-            return _from_stored(tx, job, root)
         status.restart_expansion(tx, root)
         asked = {name: bool(job.input.get(name)) for name in ("allow_empty", "only_changed", "confined")}
         spec = JobSpec.prepare_root(job.base_id, root.id, job.id, **asked)
-    elif root.type is ItemType.URL:  # its index job fetches it; a fetch that fails leaves what is stored
-        status.begin(tx, root.id, ItemStatus.PROCESSING)
-        spec = JobSpec.index_documents(job.base_id, root.id, job.id)
-    else:
-        if root.id not in staged or root.relative_path is None:
-            return _from_stored(tx, job, root)
-        rt.files.publish(staged[root.id], root.relative_path, overwrite=True)
-        rt.files.sync(job.base_id, [root.relative_path])
+    else:  # a page is fetched by its index job; a fetch that fails leaves what is stored
         status.begin(tx, root.id, ItemStatus.PROCESSING)
         spec = JobSpec.index_documents(job.base_id, root.id, job.id)
     jobs.enqueue(tx, spec, shard=job.shard)

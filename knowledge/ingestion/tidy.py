@@ -5,11 +5,12 @@ under way, and then removed.
 """
 
 import logging
+from functools import partial
 from typing import Final
 
 from knowledge import clock
 from knowledge.catalog import bases, items
-from knowledge.errors import KnowledgeError
+from knowledge.ingestion.each import each_base
 from knowledge.ingestion.purge import purge_remains
 from knowledge.model.ids import BaseId
 from knowledge.runtime import Runtime
@@ -17,16 +18,14 @@ from knowledge.runtime import Runtime
 log = logging.getLogger(__name__)
 
 ABANDONED_SECONDS: Final = 3600.0
+STAGED_SECONDS: Final = 86_400.0  #: an import or restore may copy for hours before it commits
 
 
 def tidy(rt: Runtime) -> bool:
     """One round over all bases. False if another process is at it."""
     with rt.locks.single_flight("tidy") as is_mine:
-        for base_id in {*rt.files.base_ids(), *rt.locks.base_ids()} if is_mine else ():
-            try:
-                _tidy_base(rt, BaseId(base_id))
-            except KnowledgeError as error:  # the other bases do not depend on it
-                log.warning("base not tidied", extra={"base": base_id, "code": error.code, "reason": str(error)})
+        if is_mine:
+            each_base({*rt.files.base_ids(), *rt.locks.base_ids()}, partial(_tidy_base, rt))
         return is_mine
 
 
@@ -37,7 +36,7 @@ def _tidy_base(rt: Runtime, base_id: BaseId) -> None:
         if purge_remains(rt, base_id):
             log.warning("remains of a deleted base removed", extra={"base": base_id})
         return
-    rt.files.discard(rt.files.leftovers(base_id, ABANDONED_SECONDS))
+    rt.files.discard(rt.files.leftovers(base_id, STAGED_SECONDS))
     if not _unnamed(rt, base_id) and not rt.files.empty_folders(base_id):
         return
     with rt.locks.base(base_id):  # whoever makes a folder for a file holds it too, so an empty one is a leftover

@@ -12,12 +12,12 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 from knowledge.errors import BaseBusy, StorageFailed, StorageFull
 from knowledge.locks.flock import Flocks, Held
+from knowledge.locks.process import this_process
 
 _LINE_BYTES: Final = 120
 _FLIGHT: Final = ".flight"  #: ending of files that are no base's lock
@@ -107,7 +107,8 @@ def _sign(lock: Held) -> None:
 
     Padded and written over, not truncated: some file systems write a truncated file to disk when it is closed.
     """
-    line = json.dumps({"pid": os.getpid(), "since": round(time.time(), 3), "process_started": _started(os.getpid())})
+    me = this_process()
+    line = json.dumps({"pid": me.pid, "since": round(time.time(), 3), "process_started": me.started})
     with suppress(OSError):
         os.pwrite(lock.descriptor, line.ljust(_LINE_BYTES).encode(), 0)
 
@@ -118,11 +119,3 @@ def _holder(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) else None
-
-
-@cache
-def _started(pid: int) -> float:
-    """When this process began, in seconds since the epoch: with the pid it names a process for good."""
-    import psutil
-
-    return float(psutil.Process(pid).create_time())

@@ -71,6 +71,29 @@ MAY_WAIT: Final = frozenset(
 """Those that may wait: for the base lock, for a job to stop, for bytes, for an embedder. The others answer at once."""
 
 
+QUESTIONS: Final = frozenset(
+    {
+        "base",
+        "chunks",
+        "coverage",
+        "failures",
+        "file_path",
+        "find_bases",
+        "item",
+        "job",
+        "list_groups",
+        "list_items",
+        "list_jobs",
+        "preview",
+        "search",
+        "status_counts",
+        "why",
+        "workers",
+    }
+)
+"""Those that change nothing, so that asking again for less is no loss. What has been done is told, however long it is."""
+
+
 def dump(value: object, kind: Any) -> JsonValue:
     """A value of this type as JSON values.
 

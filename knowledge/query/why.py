@@ -19,9 +19,20 @@ def explain(rt: Runtime, item_id: ItemId) -> Why:
     """Raises `ItemNotFound`."""
     with rt.db.read() as tx:
         item = items.get(tx, item_id)
-        job = jobs.last_of_item(tx, item_id)
+        job = _explaining(tx, item)
         alive = _is_alive(tx, job.owner) if job and job.owner and job.status is JobStatus.RUNNING else None
     return Why(item, job, _sentence(item, job, alive), alive)
+
+
+def _explaining(tx: Tx, item: Item) -> Job | None:
+    """The job behind its status; a delete names the outermost of what it removes."""
+    job, above = jobs.last_of_item(tx, item.id), item
+    while item.status is ItemStatus.DELETING and (job is None or job.status not in ACTIVE_JOB) and above.group_id:
+        found = items.find(tx, above.group_id)
+        if found is None or found.status is not ItemStatus.DELETING:
+            break
+        job, above = jobs.last_of_item(tx, found.id), found
+    return job
 
 
 def _sentence(item: Item, job: Job | None, owner_alive: bool | None) -> str:

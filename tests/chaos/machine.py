@@ -244,8 +244,8 @@ def settle(world: World) -> None:
         world.let_go(0)
         world.ledger.look()
     world.come_to_rest(seconds=1000)
-    for _ in range(2):  # what nobody names is removed when it is an hour old, and looked for once an hour
-        world.passes(4000)
+    for _ in range(2):  # what nobody names is removed when it is an hour old, what was to be placed after a day
+        world.passes(90_000)
         world.sweep()
         world.tidy()
     world.ledger.look()

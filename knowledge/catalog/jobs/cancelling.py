@@ -41,12 +41,13 @@ def cancel_one(tx: Tx, job: Job) -> None:
 
 
 def hurry(tx: Tx, job: Job) -> bool:
-    """Make a waiting job due now and have it sent again. False if it does not wait any more."""
+    """Make a waiting job due now and have it sent again. False if it does not wait any more, or not for its time: a job that
+    follows another one starts when that has ended."""
     now = utc_now()
     return bool(
         tx.execute(
             update(JOB)
-            .where(JOB.c.id == job.id, JOB.c.status == JobStatus.PENDING)
+            .where(JOB.c.id == job.id, JOB.c.status == JobStatus.PENDING, JOB.c.after.is_(None))
             .values(scheduled_at=now, published_at=None, updated_at=now)
         ).rowcount
     )

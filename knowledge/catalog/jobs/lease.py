@@ -39,8 +39,7 @@ class Refusal(StrEnum):
 
     GONE = "gone"  #: terminal or absent
     NOT_YET = "not_yet"  #: not due, or another job must end first, or its turn in the window has not come
-    TAKEN = "taken"  #: running under a live lease
-    LOST = "lost"  #: running, but its lease is over: somebody must settle it first
+    TAKEN = "taken"  #: running; if its lease is over, somebody must settle it first
 
 
 def claim(tx: Tx, job_id: JobId, owner: Owner, lease_seconds: float, window: int) -> Job | Refusal:
@@ -53,7 +52,7 @@ def claim(tx: Tx, job_id: JobId, owner: Owner, lease_seconds: float, window: int
     if row is None or row.status not in ACTIVE_JOB:
         return Refusal.GONE
     if row.status is JobStatus.RUNNING:
-        return Refusal.TAKEN if row.lease_until > now else Refusal.LOST
+        return Refusal.TAKEN
     if row.after or row.scheduled_at > now:
         return Refusal.NOT_YET
     if row.published_at is None and not has_room(tx, row, window):

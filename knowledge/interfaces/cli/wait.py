@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -13,7 +14,7 @@ from knowledge.model.ids import ItemId, JobId
 from knowledge.model.jobs import JobStatus
 from knowledge.model.results import StatusCounts, Waited
 from knowledge.model.status import ItemStatus
-from knowledge.model.views import Base
+from knowledge.model.views import Base, Item
 from knowledge.settling import Settling, number
 
 if TYPE_CHECKING:
@@ -81,18 +82,19 @@ def until_settled(
     """
     began = time.monotonic()
     work = Settling(service, base.id, roots, job_id=job_id, deleting=deleting)
-    outcome = Outcome.SETTLED
+    outcome, gone = Outcome.SETTLED, 0
+    failures: Sequence[Item] = ()
     watch = _Watch(service, base, reporter, told)
     try:
         while True:
             try:
                 is_settled = work.look()
-            except Unavailable as busy:  # the work goes on meanwhile; so does the waiting
-                watch.say(str(busy))
-            else:
                 reporter.update(work.counts, work.share)
                 if is_settled:
+                    gone, failures = work.gone(), work.failures()
                     break
+            except Unavailable as busy:  # the work goes on meanwhile; so does the waiting
+                watch.say(str(busy))
             if timeout_seconds is not None and time.monotonic() - began >= timeout_seconds:
                 outcome = Outcome.TIMED_OUT
                 break
@@ -100,9 +102,10 @@ def until_settled(
             rest(work.rest_seconds)
     except KeyboardInterrupt:
         outcome = Outcome.STOPPED
-    seconds = time.monotonic() - began
-    gone = work.gone() if outcome is Outcome.SETTLED else 0
-    return Ended(work.counts, work.failures(), seconds, work.job, gone, outcome)
+    if outcome is not Outcome.SETTLED:
+        with suppress(Unavailable):
+            failures = work.failures()
+    return Ended(work.counts, failures, time.monotonic() - began, work.job, gone, outcome)
 
 
 def missing_hands(service: "KnowledgeService", base: Base, *, published: bool = True) -> str | None:

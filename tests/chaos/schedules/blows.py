@@ -214,17 +214,21 @@ class Blows:
     # what --------------------------------------------------------------------------------------------------------------------
 
     def _fall(self, blow: Blow, pick: int, phase: Phase, pid: int | None) -> None:
-        self.counts[phase, blow] += 1
-        self.is_whole &= blow in _HARMLESS
+        """Counted as far as it hits something: nobody can be killed twice, nor a folder shut that is not there."""
+        if self._hits(blow, pick, pid):
+            self.counts[phase, blow] += 1
+            self.is_whole &= blow in _HARMLESS
+
+    def _hits(self, blow: Blow, pick: int, pid: int | None) -> bool:
         match blow:
             case Blow.CHILD:
-                self._kill_child(pick, pid)
+                return self._kill_child(pick, pid)
             case Blow.WORKER:
                 self._again(self._worker_of(pid) or INDEX_WORKERS[pick % len(INDEX_WORKERS)])
             case Blow.CONTROL | Blow.COMMANDS | Blow.BEAT:
                 self._again(blow.name.lower())
             case Blow.BROKER | Blow.WIPED | Blow.AWAY | Blow.LOST if not self._fleet.lives("broker"):
-                pass  # it is away already
+                return False  # it is away already
             case Blow.BROKER:
                 self._fleet.strike(fleets.Blow.KILL_BROKER)
             case Blow.WIPED:
@@ -232,10 +236,11 @@ class Blows:
             case Blow.AWAY:
                 self._fleet.kill_broker()
             case Blow.FROZEN:
-                if pid is not None and (worker := self._worker_of(pid)):
-                    self._frozen[pid] = worker
-                    self.unpaid_late += BATCH_TEXTS  # an answer that came meanwhile is too late
-                    self._freeze(pid)
+                if pid is None or (worker := self._worker_of(pid)) is None:
+                    return False
+                self._frozen[pid] = worker
+                self.unpaid_late += BATCH_TEXTS  # an answer that came meanwhile is too late
+                self._freeze(pid)
             case Blow.ALL:
                 everything = (*WORKERS, "beat", "broker")
                 for name in filter(self._fleet.lives, everything):
@@ -246,13 +251,9 @@ class Blows:
             case Blow.LOST:
                 self._fleet.strike(fleets.Blow.LOSE_MESSAGES)
             case Blow.DOUBLED:
-                self._double(pick)
+                return self._double(pick)
             case Blow.FULL | Blow.SHUT:
-                self._people.has_bad_disk = True
-                if blow is Blow.FULL and self._disk.can_be_full:
-                    self._disk.fill()
-                elif bases := self._people.bases():
-                    self._disk.shut(bases[pick % len(bases)]["id"], pick // 7)
+                return self._break_disk(blow, pick)
             case Blow.EMBEDDER:
                 self._people.has_bad_embedder = True
                 bend = _BENDS[pick % len(_BENDS)]
@@ -260,15 +261,27 @@ class Blows:
                     self.unpaid_late += BATCH_TEXTS * bend["times"]
                 self._fleet.embedder.release()
                 self._fleet.embedder.behave(bend, self._pace)
+        return True
 
-    def _kill_child(self, pick: int, pid: int | None) -> None:
+    def _break_disk(self, blow: Blow, pick: int) -> bool:
+        if blow is Blow.FULL and self._disk.can_be_full:
+            self._people.has_bad_disk = True
+            self._disk.fill()
+            return True
+        bases = self._people.bases()
+        if not bases:
+            return False
+        self._people.has_bad_disk = True
+        self._disk.shut(bases[pick % len(bases)]["id"], pick // 7)
+        return True
+
+    def _kill_child(self, pick: int, pid: int | None) -> bool:
         names = [name for name in self._fleet.workers if name != "commands" and self._fleet.lives(name)]
         children = [child for name in names for child in self._fleet.children(name)]
-        if pid not in children:
-            if not children:
-                return
-            pid = children[pick % len(children)]
-        self._fleet.strike(fleets.Blow.KILL_CHILD, pid)
+        if not children:
+            return False
+        self._fleet.strike(fleets.Blow.KILL_CHILD, pid if pid in children else children[pick % len(children)])
+        return True
 
     def _worker_of(self, pid: int | None) -> str | None:
         living = [name for name in self._fleet.workers if self._fleet.lives(name)]
@@ -280,8 +293,9 @@ class Blows:
             self._fleet.kill_worker(name)
         self._fleet.launch(name)
 
-    def _double(self, pick: int) -> None:
+    def _double(self, pick: int) -> bool:
         """Messages of up to three jobs come twice more, also of one that has ended."""
         found = self._fleet.service.list_jobs(limit=20).jobs
         for offset in range(min(3, len(found))):
             self._fleet.deliver(found[(pick + offset) % len(found)], 2)
+        return bool(found)

@@ -250,7 +250,7 @@ def test_messages_of_what_cannot_run_are_dropped(tx, base_id):
     follows(tx, behind.id, later.id)
     tx.execute(update(JOB).where(JOB.c.id == lost.id).values(lease_until=utc_now()))
 
-    assert [Refusal.GONE, Refusal.GONE, Refusal.NOT_YET, Refusal.NOT_YET, Refusal.LOST] == [
+    assert [Refusal.GONE, Refusal.GONE, Refusal.NOT_YET, Refusal.NOT_YET, Refusal.TAKEN] == [
         jobs.claim(tx, job_id, OTHER, 60, 5) for job_id in ("nobody", ended.id, later.id, behind.id, lost.id)
     ]
 

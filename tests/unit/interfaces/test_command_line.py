@@ -24,6 +24,7 @@ MAY_SEE = (
     "knowledge.service",
     "knowledge.extraction",
     "knowledge.model",
+    "knowledge.settling",
     "knowledge.errors",
     "knowledge.topology",
 )
