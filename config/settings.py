@@ -72,7 +72,9 @@ class Settings(BaseSettings):
     sweep_seconds: Seconds = Field(15, description="Time between two searches for lost work.")
     tick_seconds: Seconds = Field(1, description="Time between two looks for jobs that have become due.")
     stall_seconds: Seconds = Field(600, description="A job stage without progress for this long fails.")
-    settle_seconds: Seconds = Field(30, description="How long a cancelled job may take to stop before it is cut off.")
+    settle_seconds: Seconds = Field(
+        30, description="How long a job in the way of a delete or a replacement may take to stop before it is cut off."
+    )
     republish_seconds: Seconds = Field(
         30, description="A job sent and not begun for this long, with nothing queued, is sent again."
     )

@@ -151,7 +151,7 @@ def _fail_roots(tx: Tx, job: Job, code: str, detail: Mapping[str, object]) -> li
     rows = tx.execute(
         select(ITEM.c.id, ITEM.c.group_id, ITEM.c.type).where(
             ITEM.c.base_id == job.base_id,
-            ITEM.c.id.in_(id_set(job.item_ids)),
+            ITEM.c.id.in_(id_set(set(job.item_ids) - set(job.roots_done))),
             or_(ITEM.c.status.in_(TERMINAL), is_busy_folder),
         )
     ).all()

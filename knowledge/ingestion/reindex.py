@@ -4,7 +4,7 @@ Accepting it writes no status. The old material stays searchable until the new o
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Final
 
@@ -27,7 +27,7 @@ from knowledge.ingestion.expansion import opened_member
 from knowledge.ingestion.run import PutBack, Run
 from knowledge.model.ids import BaseId, ItemId
 from knowledge.model.item_data import DataKey
-from knowledge.model.jobs import Job, JobSpec
+from knowledge.model.jobs import ROOTS_DONE, Job, JobSpec
 from knowledge.model.results import ReindexReceipt
 from knowledge.model.status import CONTAINERS, INDEX_LOST, ItemStatus, ItemType
 from knowledge.model.views import Item
@@ -36,6 +36,7 @@ from knowledge.pipeline.sources.archive import member_of
 from knowledge.pipeline.sources.probe import Probe, probe_directory, probe_file
 from knowledge.runtime import Runtime
 
+SKIPPED: Final = "skipped_missing_sources"  #: how many roots stay as they were, in the progress of the job
 _SECTION: Final = 500  #: leaves that one transaction puts back to work
 _BUSY_SECONDS: Final = 2.0  #: until the next look at items that another reindex or a delete has
 
@@ -164,10 +165,20 @@ def probe(rt: Runtime, root: Item) -> Probe:
 
 
 def run(rt: Runtime, run: Run) -> None:
-    """One run of knowledge.reindex-subtree: fetch outside the lock, then one commit for all roots."""
+    """One delivery of knowledge.reindex-subtree: fetch outside the lock, then one commit for all roots that are free.
+
+    It comes back for those that are not: something below them is being deleted, and a delete always wins, or another reindex
+    has some of them at work, and of two index jobs of one item the slower would win.
+
+    Raises:
+        PutBack: some roots are not free yet.
+    """
     job = run.job
     with rt.db.read() as tx:
-        roots = [items.get(tx, root_id) for root_id in _free_roots(tx, run)]
+        free, is_all = _free_roots(tx, job)
+        roots = [items.get(tx, root_id) for root_id in free]
+    if not roots and not is_all:
+        raise PutBack(_BUSY_SECONDS)
     acquired: dict[ItemId, Staged | None] = {}
     try:
         for root in roots:
@@ -179,26 +190,35 @@ def run(rt: Runtime, run: Run) -> None:
                 acquired[root.id] = copy
         with rt.locks.base(job.base_id), rt.db.write(durable=True) as tx:
             jobs.require_ours(tx, job)
-            free = _free_roots(tx, run)
-            _publish(rt, tx, job.base_id, {root_id: copy for root_id in free if (copy := acquired.get(root_id))})
-            skipped = sum(not _restart(tx, run, root_id, is_acquired=root_id in acquired) for root_id in free)
-            jobs.finish(tx, job, skipped_missing_sources=skipped)
+            is_all = _put_to_work(rt, tx, job, {root.id for root in roots}, acquired)
     finally:
-        rt.files.discard(staged for staged in acquired.values() if staged)
-
-
-def _free_roots(tx: Tx, run: Run) -> list[ItemId]:
-    """The roots that are still wanted; nothing is changed before all of them are free.
-
-    Raises:
-        PutBack: something below them is being deleted, and a delete always wins; or another reindex has some of them at work,
-            and of two index jobs of one item the slower would win.
-    """
-    job = run.job
-    wanted = [root_id for root_id in job.item_ids if items.find_wanted(tx, root_id) is not None]
-    if tree.unsettled(tx, job.base_id, wanted, limit=1):
+        rt.files.discard(copy for copy in acquired.values() if copy)
+    if not is_all:
         raise PutBack(_BUSY_SECONDS)
-    return wanted
+
+
+def _free_roots(tx: Tx, job: Job) -> tuple[list[ItemId], bool]:
+    """The roots that are wanted, not done yet, and not held up; and whether those are all that are wanted and not done."""
+    done = set(job.roots_done)
+    wanted = [root_id for root_id in job.item_ids if root_id not in done and items.find_wanted(tx, root_id) is not None]
+    if not tree.unsettled(tx, job.base_id, wanted, limit=1):
+        return wanted, True
+    return [root_id for root_id in wanted if not tree.unsettled(tx, job.base_id, [root_id], limit=1)], False
+
+
+def _put_to_work(rt: Runtime, tx: Tx, job: Job, looked_at: Set[ItemId], acquired: Mapping[ItemId, Staged | None]) -> bool:
+    """Those that were free when their sources were looked at, and still are. Whether the job is finished with that."""
+    free, is_all = _free_roots(tx, job)
+    chosen = [root_id for root_id in free if root_id in looked_at]
+    _publish(rt, tx, job.base_id, {root_id: copy for root_id in chosen if (copy := acquired.get(root_id))})
+    skipped = sum(not _restart(tx, job, root_id, is_acquired=root_id in acquired) for root_id in chosen)
+    skipped += int(str(job.progress.get(SKIPPED, 0)))
+    is_all &= len(chosen) == len(free)
+    if is_all:
+        jobs.finish(tx, job, **{SKIPPED: skipped})
+    else:
+        jobs.note(tx, job, {ROOTS_DONE: [*job.roots_done, *chosen], SKIPPED: skipped})
+    return is_all
 
 
 def _copied(rt: Runtime, run: Run, root: Item) -> Staged | None:
@@ -230,12 +250,12 @@ def _publish(rt: Runtime, tx: Tx, base_id: BaseId, copies: Mapping[ItemId, Stage
         rt.files.sync(base_id, placed)
 
 
-def _restart(tx: Tx, run: Run, root_id: ItemId, *, is_acquired: bool) -> bool:
+def _restart(tx: Tx, job: Job, root_id: ItemId, *, is_acquired: bool) -> bool:
     """Put one root back to work. False: its source has vanished; it keeps status and material.
 
     A backfill needs vectors, not news: there the stored bytes are indexed instead.
     """
-    job, root = run.job, items.get(tx, root_id)
+    root = items.get(tx, root_id)
     is_behind_address = root.type in (ItemType.URL, ItemType.SITEMAP)
     if not is_acquired or (is_behind_address and job.input.get("backfill") and root.relative_path is not None):
         return _from_stored(tx, job, root)

@@ -48,7 +48,7 @@ def stop_those_in_the_way(rt: Runtime, base_id: BaseId, incoming: Sequence[Incom
 def make_room(rt: Runtime, base_id: BaseId, incoming: Sequence[Incoming]) -> None:
     """Purge what is in the way now, so that its names are free; the base lock is held.
 
-    A crash in between loses nothing: the rows are `deleting` and a delete job for them is committed.
+    After a crash in between the old items go all the same: their rows are `deleting` and a delete job for them is committed.
 
     Raises:
         BaseBusy: a new job has begun on one of the old roots meanwhile; nothing has changed.

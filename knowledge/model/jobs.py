@@ -38,6 +38,7 @@ class JobStatus(StrEnum):
 
 ACTIVE_JOB: Final = frozenset({JobStatus.PENDING, JobStatus.RUNNING})
 
+ROOTS_DONE: Final = "roots_done"  #: in the progress of a reindex that waits for some of its roots
 MAX_EXECUTIONS: Final = 3  #: of an abandon job that ends in errors; losses end it at once
 STUCK_AFTER: Final = 8  #: losses and errors after which a retry job is shown as stuck
 STUCK_BACKOFF_SECONDS: Final = 900.0
@@ -195,6 +196,12 @@ class Job:
     def only_item(self) -> ItemId:
         (item_id,) = self.item_ids
         return item_id
+
+    @property
+    def roots_done(self) -> tuple[ItemId, ...]:
+        """Of a reindex: the roots that it has put to work already, while it waits for others."""
+        done = self.progress.get(ROOTS_DONE)
+        return tuple(done) if isinstance(done, list) else ()
 
     @property
     def is_stuck(self) -> bool:

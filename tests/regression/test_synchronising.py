@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from knowledge.errors import SourcesMissing, StorageFull
-from knowledge.ingestion import prepare
+from knowledge.ingestion import prepare, recovery
 from knowledge.model.jobs import JobStatus
 from knowledge.model.status import INDEXING_INTERRUPTED, ItemStatus
 from knowledge.pipeline.sources import directory
@@ -291,3 +291,42 @@ def test_a_path_that_is_too_long_is_left_out(house, base, docs, monkeypatch):
     assert ["docs/a.md", "docs/inner/b.md"] == house.raw(base)
     assert {"path": "inner/deep/c.md", "reason": "unsafe_path"} in house.item(root).data["skipped"]["sample"]
     assert ("files_skipped",) == house.item(root).notices
+
+
+@pytest.fixture
+def waiting(house, base, root, write):
+    """(file, directory, reindex of both): the file is at work again, the directory waits for a delete below it."""
+    (file,) = house.add(base, write("free.md", "the old lighthouse"))
+    house.work()
+    write("free.md", "the new lighthouse")
+    receipt = house.service.reindex_items(base.id, [root.id, file.id])
+    house.service.delete_items(base.id, [_ids(house, root)["docs/a.md"]])
+    house.deliver(receipt.job_id)
+    return file, root, receipt.job_id
+
+
+def test_082_roots_that_are_free_do_not_wait_for_those_that_are_not(house, waiting):
+    """A delete that takes long, or for ever, holds up its own root only; when it is done the job comes back for that."""
+    file, root, job_id = waiting
+    job = house.service.job(job_id)
+    assert (JobStatus.PENDING, (file.id,)) == (job.status, job.roots_done)
+    assert [ItemStatus.PROCESSING, ItemStatus.COMPLETED] == [house.item(file).status, house.item(root).status]
+    house.work(hurry=True)
+
+    assert JobStatus.COMPLETED is house.service.job(job_id).status
+    assert {ItemStatus.COMPLETED} == _agree(house, root)
+    assert ["the new lighthouse"] == [hit.text for hit in house.service.search(root.base_id, "new lighthouse", limit=1).hits]
+    assert [1, 1] == [sum(job.parent_id == job_id and one.id in job.item_ids for job in house.jobs()) for one in (file, root)]
+
+
+def test_082_a_reindex_that_is_lost_while_it_waits_shows_on_what_it_has_not_done(house, waiting):
+    """What it has put to work already is completed by its own job."""
+    file, root, job_id = waiting
+    house.hasten()
+    run = house.claim(house.service.job(job_id))
+    house.age(job_id, lease_until=1)
+    assert recovery.settle_lost(house.rt, house.service.job(run.job.id), wait_seconds=1)
+    house.work(hurry=True)
+
+    assert [ItemStatus.COMPLETED, ItemStatus.FAILED] == [house.item(file).status, house.item(root).status]
+    assert INDEXING_INTERRUPTED == house.item(root).error
