@@ -73,7 +73,7 @@ KnowledgeError                      500  knowledge_error
     └── Stalled                     500  stalled
 
 `code` is stable and what callers branch on; the docstring is the default message; `http_status` is what an HTTP edge answers;
-`transient` says whether the same job may succeed if it is simply run again.
+`transient` says whether the same job may succeed if it is simply run again; one error may say no where its kind says yes.
 """
 
 import inspect
@@ -88,7 +88,7 @@ class KnowledgeError(Exception):
 
     code: ClassVar[str] = "knowledge_error"
     http_status: ClassVar[int] = 500
-    transient: ClassVar[bool] = False
+    transient: bool = False
 
     def __init__(self, message: str | None = None, **details: JsonValue) -> None:
         super().__init__(message or inspect.getdoc(type(self)))

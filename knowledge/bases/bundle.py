@@ -4,10 +4,11 @@
     raw/<path>        the stored bytes of each file, note and page, under its `relative_path`
     vectors.npz       optional: `hashes` (n strings, SHA-256 of the unit's text) and `vectors` (float32, n × dimensions)
 
-Everything is indexed again here, from the bytes that came along; the vectors spare the payment. The sources that it names are
-looked at only when somebody has an item indexed again; what a client imports is confined to the import roots then (see
-`ingestion.origin`). A base whose embedder is not declared here becomes `failed` with `missing_embedding_model`, one whose
-vectors are unusable `failed` with `missing_vector_store`; restore leads out of both.
+Everything is indexed again here, from the bytes that came along; the vectors spare the payment, except where a client imports:
+its vectors would be believed in every base. The sources that it names are looked at only when somebody has an item indexed
+again; what a client imports is confined to the import roots then (see `ingestion.origin`). A base whose embedder is not
+declared here becomes `failed` with `missing_embedding_model`, one whose vectors are unusable `failed` with
+`missing_vector_store`; restore leads out of both.
 """
 
 import errno
@@ -46,6 +47,7 @@ from knowledge.model.names import folded
 from knowledge.model.status import CONTAINERS, ItemStatus, ItemType
 from knowledge.model.urls import normal_url
 from knowledge.model.views import Base
+from knowledge.pipeline.indexing.embedding import are_sound
 from knowledge.pipeline.sources.directory import shown
 from knowledge.runtime import Runtime
 
@@ -141,10 +143,8 @@ def import_base(rt: Runtime, bundle_path: Path) -> Base:
         error = _verdict(rt, bundle, vectors)
         made = create_base(rt, _settings(rt, bundle, error))
         try:
-            if error is None and isinstance(vectors, Mapping) and made.embedder:
-                spec = rt.embedders.spec(made.embedder)
-                if spec.billed:  # before the first job could pay for them again
-                    rt.cache.put(spec.fingerprint, vectors)
+            if error is None and isinstance(vectors, Mapping):
+                _keep_paid(rt, made, vectors)
             _fill(rt, made, bundle, archive, error)
         except BaseException as failure:
             undo(rt, made, failure)
@@ -152,6 +152,17 @@ def import_base(rt: Runtime, bundle_path: Path) -> Base:
     rt.dispatch.publish_due(made.id)
     with rt.db.read() as tx:
         return bases.get(tx, made.id)
+
+
+def _keep_paid(rt: Runtime, made: Base, vectors: Mapping[str, Vector]) -> None:
+    """Spare the payment, before the first job could pay again."""
+    spec = rt.embedders.spec(made.embedder) if made.embedder else None
+    if spec is None or not spec.billed:
+        return
+    if rt.reach.is_confined:  # all bases share the cache, and nobody can see whether a vector is that of its text
+        log.info("vectors of a client's bundle left out", extra={"base": made.id, "count": len(vectors)})
+        return
+    rt.cache.put(spec.fingerprint, vectors)
 
 
 def _settings(rt: Runtime, bundle: Bundle, error: str | None) -> BaseInput:
@@ -311,11 +322,11 @@ def _vectors(archive: zipfile.ZipFile) -> Mapping[str, Vector] | Literal["unusab
         with zipfile.ZipFile(io.BytesIO(stored)) as arrays:
             if _is_bomb(arrays, len(stored)):
                 return "unusable"
-        with np.load(io.BytesIO(stored), allow_pickle=False) as arrays_:
+        with np.load(io.BytesIO(stored), allow_pickle=False) as arrays_, np.errstate(over="ignore"):
             hashes, vectors = [str(key) for key in arrays_["hashes"]], np.asarray(arrays_["vectors"], np.float32)
     except (*_DAMAGE, KeyError, TypeError):
         return "unusable"
-    if vectors.ndim != 2 or len(hashes) != len(vectors) or not np.isfinite(vectors).all():
+    if vectors.ndim != 2 or len(hashes) != len(vectors) or not are_sound(vectors):
         return "unusable"
     if not all(_HASH.fullmatch(key) for key in hashes):
         return "unusable"

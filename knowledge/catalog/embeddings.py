@@ -1,7 +1,8 @@
 """Vectors that were paid for, by (embedder fingerprint, text hash). No text is kept.
 
-A store of its own beside the catalogue. Each answer is flushed to the disk before the next request is sent. Bounded in size:
-the longest unused go first, but nothing within seven days of its payment.
+A store of its own beside the catalogue. Before a request is sent, as much is written as its answer will need; each answer is
+flushed to the disk before the next request is sent. Bounded in size: the longest unused go first, but nothing within seven days
+of its payment.
 """
 
 from collections.abc import Collection, Mapping
@@ -9,7 +10,7 @@ from datetime import timedelta
 from typing import Final
 
 import numpy as np
-from sqlalchemy import Column, Index, LargeBinary, MetaData, String, Table, select, tuple_, update
+from sqlalchemy import Column, Index, Integer, LargeBinary, MetaData, String, Table, func, select, tuple_, update
 
 from knowledge.db.columns import UtcDateTime, utc_now
 from knowledge.db.engine import Database
@@ -29,6 +30,12 @@ VECTOR: Final = Table(
     Column("paid_at", UtcDateTime, nullable=False),
     Column("used_at", UtcDateTime, nullable=False),
     Index("ix_paid_vector_used", "used_at"),
+)
+_TRIAL: Final = Table(  # one row, written anew by each `ensure_room`
+    "trial",
+    _METADATA,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("filling", LargeBinary, nullable=False),  #: zeros
 )
 
 
@@ -56,6 +63,19 @@ class EmbeddingCache:
             with self._db.write() as tx:
                 tx.execute(update(VECTOR).where(mine).values(used_at=utc_now()))
         return found
+
+    def ensure_room(self, byte_count: int) -> None:
+        """Find out, by writing as much, whether an answer of this size could be stored now.
+
+        A few bytes would prove too little: on a disk that is almost full they fit again and again, and no answer does.
+
+        Raises:
+            DatabaseBusy, StorageFull, StorageFailed
+        """
+        self._prepare()
+        with self._db.write() as tx:
+            tx.execute(_TRIAL.delete())
+            tx.execute(_TRIAL.insert().values(id=1, filling=func.zeroblob(byte_count)))
 
     def put(self, fingerprint: str, vectors: Mapping[str, Vector]) -> None:
         """Keep these; on the disk when this returns."""

@@ -68,7 +68,7 @@ class Database:
         Returns:
             False: somebody uses it just now; the next one to ask, or the last process to close the catalogue, does it.
         """
-        with suppress(KnowledgeError), _translated(), self._engine("NORMAL").connect() as connection:
+        with suppress(KnowledgeError), _translated(self.path), self._engine("NORMAL").connect() as connection:
             run = connection.exec_driver_sql
             (usual,) = run("PRAGMA busy_timeout").one()
             run(f"PRAGMA busy_timeout={round(LOG_WAIT_SECONDS * 1000)}")
@@ -129,33 +129,37 @@ def _sqlite_engine(url: str, *, pooled: bool, busy_timeout_seconds: float, synch
 @contextmanager
 def _begun(engine: Engine, begin: str) -> Iterator[Tx]:
     """A transaction begun by this statement. Not by a listener to the engine: then every statement would look for listeners."""
-    with _translated(), engine.connect() as connection, connection.begin():
+    with _translated(engine.url.database), engine.connect() as connection, connection.begin():
         connection.exec_driver_sql(begin)
         yield connection
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def _translated(path: Path | str | None) -> Iterator[None]:
     try:
         yield
     except DatabaseError as error:
-        raise translate(error) or error from error
+        raise translate(error, Path(path or "").name) or error from error
     except NoFreeConnection as error:
         raise DatabaseBusy from error
     except UnicodeEncodeError as error:  # half a surrogate pair: no text that anything here could have been called
         raise InvalidInput("This holds characters that are no text.") from error
 
 
-def translate(error: DatabaseError) -> KnowledgeError | None:
-    """The typed error behind a driver's, if it is one of the environment (lock, disk); None for faults of ours."""
+def translate(error: DatabaseError, file: str) -> KnowledgeError | None:
+    """The typed error behind a driver's, if it is one of the environment (lock, disk); None for faults of ours.
+
+    Args:
+        file: the name of the database, for people: there are two, the catalogue and the store of paid vectors.
+    """
     text = str(error.orig).lower()
     if "malformed" in text or "not a database" in text:
-        return StorageFailed(f"The catalogue is damaged: {error.orig}", file="catalogue")
+        return StorageFailed(f"{file} is damaged: {error.orig}", file=file)
     if isinstance(error, OperationalError):
         if "locked" in text or "busy" in text:
             return DatabaseBusy()
         if "disk is full" in text:
-            return StorageFull(file="catalogue")
+            return StorageFull(f"There is no space left for {file}.", file=file)
         if "unable to open" in text or "disk i/o" in text or "readonly" in text:
-            return StorageFailed(f"The catalogue could not be used: {error.orig}", file="catalogue")
+            return StorageFailed(f"{file} could not be used: {error.orig}", file=file)
     return None

@@ -47,11 +47,19 @@ def place(rt: Runtime, base_id: BaseId, job_id: JobId) -> Path:
     return rt.files.work_folder(base_id, _name(job_id))
 
 
-def keep_ticket(work: Path, processor: str, ticket: Ticket) -> None:
-    """Raises `OSError`."""
+def keep_ticket(work: Path, processor: str, ticket: Ticket | None) -> None:
+    """Write down who converts here and, once it has begun (else None), what finds it again. Raises `OSError`."""
     part = work / f"{_TICKET}.new"
-    part.write_text(json.dumps({"processor": processor, "ticket": dict(ticket)}))
+    part.write_text(json.dumps({"processor": processor, "ticket": None if ticket is None else dict(ticket)}))
     part.rename(work / _TICKET)
+
+
+def kept_ticket(rt: Runtime, base_id: BaseId, job_id: JobId) -> Ticket | None:
+    """The ticket of this job's conversion, if it came as far as its folder."""
+    if _name(job_id) not in rt.files.work_folders(base_id):
+        return None
+    ticket: Ticket | None = _told(place(rt, base_id, job_id) / _TICKET).get("ticket")
+    return ticket
 
 
 def stop(rt: Runtime, base_id: BaseId, job_id: JobId) -> None:
@@ -87,7 +95,7 @@ def _end(rt: Runtime, base_id: BaseId, name: str) -> None:
     work = rt.files.work_folder(base_id, name)
     told = _told(work / _TICKET)
     try:
-        rt.processors.get(str(told.get("processor", ""))).cancel(told.get("ticket", {}), work)
+        rt.processors.get(str(told.get("processor", ""))).cancel(told.get("ticket") or {}, work)
     except KnowledgeError as error:
         log.warning("conversion not stopped", extra={"base": base_id, "folder": name, "code": error.code})
     rt.files.remove_work_folder(base_id, name)

@@ -6,7 +6,8 @@ the result places it beside the file, and ends its row and frees the next in the
 
 Nothing waits here, and no look takes more than seconds: the work is done by a process of its own, or by a server. What is known
 of it lies in the row's `progress` and in a folder beside raw/ (`conversions.py`). A conversion that is lost is parked, never
-begun again by itself.
+begun again by itself: the row says `began`, on the disk, before it is begun, and its ticket is kept in both places. A look that
+finds `began` goes on with the ticket from either, and parks the item if there is none.
 """
 
 import hashlib
@@ -14,7 +15,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Never
 
 from knowledge import clock
 from knowledge.catalog import items, jobs, paths, status
@@ -31,7 +32,7 @@ from knowledge.model.item_data import DataKey
 from knowledge.model.jobs import Job, JobSpec
 from knowledge.model.status import ACTIVE, INDEXING_INTERRUPTED, ItemStatus
 from knowledge.model.views import Item
-from knowledge.pipeline.conversion.port import Converted, FileProcessor, Lost, NoRoom, Order, Waiting
+from knowledge.pipeline.conversion.port import Converted, FileProcessor, Lost, NoRoom, Order, Ticket, Waiting
 from knowledge.runtime import Runtime
 
 log = logging.getLogger(__name__)
@@ -102,10 +103,14 @@ def run(rt: Runtime, run: Run) -> None:
         return _withdraw(rt, run)
     try:
         processor = rt.processors.get(str(job.input["processor"]))
-        if "ticket" in job.progress:
-            _look(rt, run, processor)
-        else:
+        if "began" not in job.progress:
             _begin(rt, run, item, processor)
+        ticket: Any = job.progress.get("ticket")
+        if ticket is None:
+            ticket = conversions.kept_ticket(rt, job.base_id, job.id)
+        if ticket is None:
+            return _abandon(rt, run, "Whether its conversion began is not known.")
+        _look(rt, run, processor, ticket)
     except (
         ConversionFault,
         SourceFault,
@@ -121,47 +126,50 @@ def _withdraw(rt: Runtime, run: Run) -> None:
         jobs.cancel(tx, run.job, jobs.CANCELLED)
 
 
-def _begin(rt: Runtime, run: Run, item: Item, processor: FileProcessor) -> None:
+def _begin(rt: Runtime, run: Run, item: Item, processor: FileProcessor) -> Never:
     """Begin the conversion and come back later. Raises `PutBack`."""
     job = run.job
     assert item.relative_path is not None  # it was read, or it would not be known that it must be converted
     with rt.files.local(item.base_id, item.relative_path) as stored:
         work = conversions.make(rt, item.base_id, job.id, stored)
     source = SourceFile(path=work / conversions.SOURCE, name=capture.file_name(item), media_type=str(job.input["media_type"]))
+    conversions.keep_ticket(work, processor.name, None)
     began = clock.seconds()
+    known = {"stage": "converting", "processor": processor.name, "began": began, "looks": 0}
+    run.keep(known, durable=True)
     try:
-        conversions.keep_ticket(work, processor.name, {})
         ticket = processor.start(Order(source, work, rt.options.conversion_seconds))
-        conversions.keep_ticket(work, processor.name, ticket)
-        run.keep({"stage": "converting", "processor": processor.name, "ticket": dict(ticket), "began": began, "looks": 0})
     except NoRoom:
         conversions.stop(rt, job.base_id, job.id)
         looks = int(str(job.progress.get("looks", 0))) + 1
-        run.keep({"stage": "queued", "processor": processor.name, "looks": looks})
-        raise PutBack(_delay_seconds(rt, looks - 1)) from None
+        progress = {"stage": "queued", "processor": processor.name, "looks": looks}
+        raise PutBack(_delay_seconds(rt, looks - 1), None, progress) from None
     except ConversionFault as error:
         conversions.stop(rt, job.base_id, job.id)
         since = float(str(job.progress.get("since", began)))
-        if not error.transient or began - since > rt.options.conversion_seconds:
+        error.transient = error.transient and began - since <= rt.options.conversion_seconds
+        if not error.transient:
             raise
-        run.keep({"stage": "not reached", "processor": processor.name, "since": since, "trouble": str(error)})
-        raise PutBack(rt.options.conversion_poll_seconds) from None
-    except BaseException:
-        conversions.stop(rt, job.base_id, job.id)  # nobody would know of it
-        raise
+        progress = {"stage": "not reached", "processor": processor.name, "since": since, "trouble": str(error)}
+        raise PutBack(rt.options.conversion_poll_seconds, None, progress) from None
+    try:
+        conversions.keep_ticket(work, processor.name, ticket)
+    except OSError as error:  # the row will do
+        log.warning("ticket not kept in its folder", extra={"item": item.id, "reason": error.strerror})
+    run.keep({**known, "ticket": dict(ticket)})
     log.info("conversion began", extra={"item": item.id, "processor": processor.name})
     raise PutBack(_delay_seconds(rt, 0))
 
 
-def _look(rt: Runtime, run: Run, processor: FileProcessor) -> None:
+def _look(rt: Runtime, run: Run, processor: FileProcessor, ticket: Ticket) -> None:
     """See how it stands: place the result, or come back later. Raises `PutBack`."""
     job, known = run.job, run.job.progress
     work = conversions.place(rt, job.base_id, job.id)
     trouble: Mapping[str, Any] = {}
     try:
-        answer = processor.poll(known["ticket"], work)  # type: ignore[arg-type]  # it was written by `_begin`
+        answer = processor.poll(ticket, work)
     except Lost:
-        return _abandon(rt, run)
+        return _abandon(rt, run, "The process that converted it was lost.")
     except ConversionFault as error:
         if not error.transient:
             raise
@@ -171,7 +179,7 @@ def _look(rt: Runtime, run: Run, processor: FileProcessor) -> None:
     if clock.seconds() - float(str(known["began"])) > rt.options.conversion_seconds:
         raise ConversionTimeout(seconds=rt.options.conversion_seconds, processor=processor.name)
     looks = int(str(known["looks"])) + 1
-    kept = {name: known[name] for name in ("processor", "ticket", "began")}
+    kept = {"processor": known["processor"], "ticket": dict(ticket), "began": known["began"]}
     told = {name: value for name, value in (("done", answer.done), ("of", answer.of)) if value is not None}
     run.keep({**kept, "stage": "converting", "looks": looks, "step": answer.stage, **told, **trouble})
     raise PutBack(_delay_seconds(rt, looks))
@@ -204,10 +212,10 @@ def _take(rt: Runtime, run: Run, answer: Converted) -> None:
     conversions.stop(rt, job.base_id, job.id)
 
 
-def _abandon(rt: Runtime, run: Run) -> None:
-    """Its process was lost. Whether it is begun again is for a person to say."""
+def _abandon(rt: Runtime, run: Run, message: str) -> None:
+    """Whether it is begun again is for a person to say."""
     conversions.stop(rt, run.job.base_id, run.job.id)
-    detail = {"message": "The process that converted it was lost.", "processor": run.job.input["processor"]}
+    detail = {"message": message, "processor": run.job.input["processor"]}
     with rt.db.write() as tx:
         jobs.cancel(tx, run.job, jobs.JOB_ABANDONED)
         status.park_unfinished(tx, run.job, INDEXING_INTERRUPTED, detail)

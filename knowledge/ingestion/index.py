@@ -124,11 +124,11 @@ def _embed(
 
     def meter(use: EmbeddingUse, cached: int) -> None:
         nonlocal done
-        done += use.texts + cached
-        run.tell("embedding", done=done, of=len(chunks.units))
         if spec.endpoint or spec.billed:
             with rt.db.write() as tx:
                 spend.record(tx, spec, use, base_id=base.id, item_id=item.id, job_id=run.job.id, cached_texts=cached)
+        done += use.texts + cached  # last: a meter that fails is called again
+        run.tell("embedding", done=done, of=len(chunks.units))
 
     return embed_missing(
         chunks.units,

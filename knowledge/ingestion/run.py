@@ -54,12 +54,21 @@ class PutBack(Exception):
 
     Args:
         reason: a code that people see meanwhile, with its detail.
+        progress: what the next run must find in the row instead of what is there.
     """
 
-    def __init__(self, delay_seconds: float, reason: str | None = None, **detail: object) -> None:
+    def __init__(
+        self,
+        delay_seconds: float,
+        reason: str | None = None,
+        progress: Mapping[str, object] | None = None,
+        /,
+        **detail: object,
+    ) -> None:
         super().__init__(delay_seconds)
         self.delay_seconds = delay_seconds
         self.reason = reason
+        self.progress = progress
         self.detail = detail
 
 
@@ -102,11 +111,19 @@ class Run:
         """Progress for people; written with the next renewal, never the source of truth."""
         self._progress = {"stage": stage, **numbers}
 
-    def keep(self, progress: Mapping[str, object]) -> None:
-        """The same for what a later run of this job must find there: written now. Raises `LeaseLost`."""
-        self._progress = dict(progress)
-        with self.rt.db.write() as tx:
-            jobs.note(tx, self.job, self._progress)
+    def keep(self, progress: Mapping[str, object], *, durable: bool = False) -> None:
+        """The same for what a later run of this job must find there: written now.
+
+        Args:
+            durable: on the disk when this returns.
+
+        Raises:
+            LeaseLost. DatabaseBusy, StorageFull, StorageFailed: it is not there, and no renewal will write it.
+        """
+        kept = dict(progress)
+        with self.rt.db.write(durable=durable) as tx:
+            jobs.note(tx, self.job, kept)
+            self._progress = kept  # in here: a renewal reads it in a transaction of its own
 
     def renew(self) -> bool:
         """Prolong the lease. False: it is not ours any more."""
@@ -151,7 +168,9 @@ def perform(run: Run, flow: Flow) -> None:
         _settle(
             rt,
             job,
-            lambda tx: jobs.put_back(tx, job, delay_seconds=wanted.delay_seconds, error=wanted.reason, detail=wanted.detail),
+            lambda tx: jobs.put_back(
+                tx, job, delay_seconds=wanted.delay_seconds, error=wanted.reason, detail=wanted.detail, progress=wanted.progress
+            ),
         )
     except (EmbedderSlowDown, FetchSlowDown) as error:
         asked = error

@@ -175,6 +175,9 @@ class SteppingCache:
         fate.step("cache.get:done")
         return found
 
+    def ensure_room(self, byte_count: int) -> None:
+        self._cache.ensure_room(byte_count)  # no step: what it leaves behind is nobody's state
+
     def put(self, fingerprint: str, vectors: Any) -> None:
         fate.step("cache.put")
         self._cache.put(fingerprint, vectors)

@@ -13,6 +13,7 @@ from knowledge.model.documents import text_hash
 from knowledge.model.status import BaseStatus, ItemStatus
 from tests.archives import written, zipped
 from tests.house import DIMENSIONS
+from tests.near import Near
 from tests.regression.faults import hooked, raising
 
 TEXTS = {
@@ -50,10 +51,10 @@ def pack(tmp_path):
     return pack
 
 
-def _vectors(width=DIMENSIONS, count=3, value=1.0, keys=None):
+def _vectors(width=DIMENSIONS, count=3, value=1.0, keys=None, kind=np.float32):
     hashes = [text_hash(text) for text in TEXTS.values()][:count] if keys is None else keys
     stored = io.BytesIO()
-    np.savez_compressed(stored, hashes=np.array(hashes), vectors=np.full((len(hashes), width), value, np.float32))
+    np.savez_compressed(stored, hashes=np.array(hashes), vectors=np.full((len(hashes), width), value, kind))
     return stored.getvalue()
 
 
@@ -86,12 +87,52 @@ def test_vectors_that_come_along_are_not_paid_again(paid_house, paid_server, pac
     assert {"completed"} == {item.status for item in paid_house.service.list_items(paid_house.service.base("moved").id).items}
 
 
+@pytest.mark.parametrize("value", [0.0, np.nan, np.inf])
+def test_no_other_base_gets_a_vector_that_no_index_should_hold(paid_house, paid_server, pack, value):
+    """A bundle's vectors are held to the rule of a provider's answers, before they reach what all bases share."""
+    paid_house.service.import_base(pack(embedder="paid", vectors=_vectors(value=value), dimensions=DIMENSIONS))
+    other = paid_house.base("paid")
+    paid_house.notes(other, *TEXTS.values())
+    paid_house.work()
+
+    assert (3, 3) == (paid_server.stats()["requests"], paid_house.service.spend_total(other.id).texts)
+
+
+def test_vectors_of_a_client_reach_no_other_base(paid_house, paid_server, pack, tmp_path):
+    """They look right and are those of other texts: nobody can see it. Its own texts are paid for once, not by each reindex."""
+    near = Near(paid_house, [tmp_path])
+    base = near.import_base(pack(embedder="paid", vectors=_vectors(), dimensions=DIMENSIONS))
+    paid_house.work()
+    bought = paid_house.service.spend_total(base.id).texts
+    other = paid_house.base("paid")
+    paid_house.notes(other, *TEXTS.values())
+    notes = [item.id for item in paid_house.items(base) if item.type == "note"]
+    near.reindex_items(base.id, notes)
+    paid_house.work()
+
+    assert [3, 0, 3] == [
+        bought,
+        paid_house.service.spend_total(other.id).texts,
+        paid_house.service.spend_total(base.id).texts,
+    ]
+    assert {1} == set(paid_server.sent().values())
+    assert {ItemStatus.COMPLETED} == {item.status for item in paid_house.items(base)}
+    kept = paid_house.rt.cache.get(
+        paid_house.rt.embedders.spec("paid").fingerprint, [text_hash(text) for text in TEXTS.values()]
+    )
+    assert 3 == len(kept)
+    assert not any(np.array_equal(np.ones(DIMENSIONS), vector) for vector in kept.values())
+
+
 @pytest.mark.parametrize(
     ("wish", "error"),
     [
         ({"embedder": "not/here"}, "missing_embedding_model"),
         ({"vectors": _vectors(width=7)}, "missing_vector_store"),
         ({"vectors": _vectors(value=np.nan)}, "missing_vector_store"),
+        ({"vectors": _vectors(value=0.0)}, "missing_vector_store"),
+        ({"vectors": _vectors(value=1e-60, kind=np.float64)}, "missing_vector_store"),
+        ({"vectors": _vectors(value=1e60, kind=np.float64)}, "missing_vector_store"),
         ({"vectors": b"no archive"}, "missing_vector_store"),
         ({"vectors": _vectors(keys=["x"])}, "missing_vector_store"),
         ({"dimensions": 7}, "missing_vector_store"),

@@ -55,8 +55,9 @@ def put_back(
     attempt: bool = False,
     error: str | None = None,
     detail: Mapping[str, object] | None = None,
+    progress: Mapping[str, object] | None = None,
 ) -> None:
-    """Running → pending, due after a delay. `attempt` counts this execution as one that failed.
+    """Running → pending, due after a delay. `attempt` counts this execution as one that failed; `progress` replaces the row's.
 
     Raises:
         LeaseLost: the row is not ours any more.
@@ -75,6 +76,7 @@ def put_back(
             scheduled_at=now + timedelta(seconds=delay_seconds),
             error=error,
             error_detail=dict(detail or {}),
+            progress=JOB.c.progress if progress is None else dict(progress),
             updated_at=now,
         )
     ).rowcount

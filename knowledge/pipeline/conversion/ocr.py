@@ -17,7 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from knowledge.errors import ConverterMissing
+from knowledge.errors import ConverterMissing, ConverterUnavailable
 from knowledge.model.budget import Budget
 from knowledge.model.tools import INSTALL_TESSERACT
 from knowledge.model.wire import load_error
@@ -73,20 +73,10 @@ class OcrProcessor:
         program, complaint = tesseract.find(), self.missing()
         if program is None or complaint is not None:
             raise ConverterMissing(complaint)
-        slot = self._slot()
         try:
-            self._write(order, program)
-            child = subprocess.Popen(  # noqa: S603 - our own module
-                [sys.executable, "-P", "-m", CHILD, str(order.work)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env={name: value for name, value in os.environ.items() if not name.startswith(_SETTINGS)},
-                start_new_session=True,
-                pass_fds=(slot,),
-            )
-        finally:
-            os.close(slot)  # the child holds it
+            child = self._spawn(order, program)
+        except OSError as error:  # no disk, no memory: it may be begun another time
+            raise ConverterUnavailable("OCR could not be started.", reason=error.strerror) from error
         _started.append(child)
         return described(child.pid)
 
@@ -112,6 +102,23 @@ class OcrProcessor:
         while is_alive(found) and time.monotonic() < until:
             time.sleep(0.01)
         return _reap()
+
+    def _spawn(self, order: Order, program: tesseract.Tesseract) -> "subprocess.Popen[bytes]":
+        """Raises `OSError`: nothing has begun."""
+        slot = self._slot()
+        try:
+            self._write(order, program)
+            return subprocess.Popen(  # noqa: S603 - our own module
+                [sys.executable, "-P", "-m", CHILD, str(order.work)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={name: value for name, value in os.environ.items() if not name.startswith(_SETTINGS)},
+                start_new_session=True,
+                pass_fds=(slot,),
+            )
+        finally:
+            os.close(slot)  # the child holds it
 
     def _slot(self) -> int:
         """A descriptor that holds one of the locks. Raises `NoRoom`."""

@@ -71,7 +71,8 @@ class FileProcessor(Protocol):
         """Begin. Returns within seconds.
 
         Raises:
-            NoRoom. ConversionFault: nothing has begun; `transient` ones may be tried again.
+            NoRoom. ConversionFault: nothing has begun; `transient` ones may be tried again. After anything else it may have
+                begun, so it is not asked again.
         """
         ...
 

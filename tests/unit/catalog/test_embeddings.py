@@ -1,8 +1,10 @@
 """Paid vectors: on the disk when `put` returns, by model and text, bounded in size, never evicted within a week of payment."""
 
+import resource
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from datetime import timedelta
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 from knowledge.catalog.embeddings import VECTOR, EmbeddingCache
 from knowledge.db.columns import utc_now
 from knowledge.db.engine import Database
+from knowledge.errors import DatabaseBusy, StorageFailed, StorageFull
 
 
 @pytest.fixture
@@ -60,6 +63,50 @@ def test_what_was_put_survives_a_kill(db):
 
     assert -signal.SIGKILL == subprocess.run([sys.executable, "-c", script, db.url], check=False).returncode
     assert [1.0] * 4 == EmbeddingCache(db, max_bytes=1 << 30).get("model", ["a"])["a"].tolist()
+
+
+@contextmanager
+def growing_no_further_than(path, room):
+    """A disk that has so many bytes left for this file, as far as a process without a disk of its own can have one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + room, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_room_is_refused_where_an_answer_would_not_fit(cache, db):
+    """A few bytes may fit and the answer not; found out before it is paid for, as often as it is asked."""
+    cache.put("model", vectors("a"))
+    log = db.path.with_name(f"{db.path.name}-wal")
+    with growing_no_further_than(log, 300_000):
+        cache.ensure_room(100_000)
+        for _ in range(3):
+            with pytest.raises((StorageFull, StorageFailed)):
+                cache.ensure_room(1_000_000)
+        cache.put("model", vectors("b"))
+
+    cache.ensure_room(1_000_000)
+    assert {"a", "b"} == set(cache.get("model", ["a", "b"]))
+
+
+def test_room_is_not_used_up_by_asking(cache, db):
+    """The trial is written over: the store stays as large as one answer."""
+    for _ in range(50):
+        cache.ensure_room(1_000_000)
+
+    assert cache._used_bytes() < 2_000_000
+
+
+def test_room_is_refused_while_others_write(db):
+    """Whoever waits for them has paid for nothing."""
+    impatient = Database(db.url, busy_timeout_seconds=0.05)
+    cache = EmbeddingCache(impatient, max_bytes=1 << 30)
+    cache.ensure_room(1)
+    with db.write(), pytest.raises(DatabaseBusy):
+        cache.ensure_room(1)
+    impatient.dispose()
 
 
 def aged(db, days_paid, days_used, names):
