@@ -13,6 +13,7 @@ declared here becomes `failed` with `missing_embedding_model`, one whose vectors
 
 import errno
 import io
+import logging
 import os
 import re
 import stat
@@ -50,6 +51,8 @@ from knowledge.model.views import Base
 from knowledge.pipeline.indexing.embedding import are_sound
 from knowledge.pipeline.sources.directory import shown
 from knowledge.runtime import Runtime
+
+log = logging.getLogger(__name__)
 
 MISSING_MODEL: Final = "missing_embedding_model"
 MISSING_VECTORS: Final = "missing_vector_store"
