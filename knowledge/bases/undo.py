@@ -33,8 +33,9 @@ def undo(rt: Runtime, made: Base, error: BaseException) -> bool:
         with suppress(KnowledgeError):
             purge_remains(rt, made.id)
         return True
-    except KnowledgeError as second:
-        log.error("half-made base left", extra={"base": made.id, "code": second.code, "reason": str(second)})
+    except Exception as second:  # logged; the caller raises the first one
+        code = second.code if isinstance(second, KnowledgeError) else "internal_error"
+        log.error("half-made base left", extra={"base": made.id, "code": code}, exc_info=True)
     if isinstance(error, KnowledgeError):
         error.details.setdefault("base_id", made.id)
     return False

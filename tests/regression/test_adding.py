@@ -14,6 +14,7 @@ from knowledge.model.results import Conflict
 from knowledge.model.status import INDEXING_INTERRUPTED, ItemStatus, ItemType
 from tests.regression.failed import fail_base
 from tests.regression.faults import Refused, hooked, raising, refusing
+from tests.waiting import eventually
 
 
 def _titles(items):
@@ -37,7 +38,9 @@ def untouched(house, base):
 
 
 def test_038_nothing_is_added_to_a_failed_base(house, base):
-    """A failed base refuses, and says why; adding nothing is an error."""
+    """A failed base refuses, and says why; adding nothing is an error in any base."""
+    with pytest.raises(InvalidInput):
+        house.service.add_items(base.id, [])
     fail_base(house, base)
 
     with pytest.raises(BaseFailed) as refusal:
@@ -48,8 +51,6 @@ def test_038_nothing_is_added_to_a_failed_base(house, base):
         refusal.value.details,
     )
     assert [] == house.items(base)
-    with pytest.raises(InvalidInput):
-        house.service.add_items(base.id, [])
 
 
 def test_039_one_name_twice_gets_a_number(house, base, write):
@@ -76,7 +77,7 @@ def test_042_a_file_that_nobody_reads_is_refused_before_any_copy(house, base, wr
         (write("setup.exe", "MZ\x90\x00\x03\x00"), UnsupportedSource),
         (write("not.txt", "\x00\x01" * 99), BinarySource),
     ):
-        with pytest.raises(kind) as refusal:
+        with hooked(house, files={"stage_file": raising(AssertionError("copied"))}), pytest.raises(kind) as refusal:
             house.add(base, write("good.md", "good"), bad)
 
         assert str(bad) == refusal.value.details["path"]
@@ -100,6 +101,18 @@ def test_043_detect_writes_nothing_if_anything_is_in_the_way(house, base, write,
     assert [] == receipt.items
 
 
+def test_043_two_inputs_of_one_call_are_in_each_others_way(house, base, write, untouched):
+    """Although nothing of that name was there; told once."""
+    before = untouched()
+
+    receipt = house.service.add_items(
+        base.id, [FileInput(path=write(f"{folder}/x.md", folder)) for folder in "abc"], strategy=Strategy.DETECT
+    )
+
+    assert ([Conflict(ItemType.FILE, "x.md")], []) == (receipt.conflicts, receipt.items)
+    assert before == untouched()
+
+
 def test_044_detect_adds_if_nothing_is_in_the_way(house, base, write):
     """As `rename` would."""
     receipt = house.service.add_items(base.id, [FileInput(path=write("x.md", "one"))], strategy=Strategy.DETECT)
@@ -118,8 +131,7 @@ def test_045_replace_stops_the_old_items_job_first(house, base, write):
     added = []
     replacing = threading.Thread(target=lambda: added.extend(_replace(house, base, write("b/x.md", "the new lighthouse"))))
     replacing.start()
-    while not house.job_of(old).cancel_requested_at:
-        pass
+    eventually(lambda: house.job_of(old).cancel_requested_at, "the old item's job is asked to stop")
     with house.rt.locks.base(base.id, wait_seconds=1):  # whoever waits for the job does not hold the base
         pass
     perform(run, index.run)
@@ -215,6 +227,17 @@ def test_049_types_are_never_in_each_others_way(house, base, write, docs):
 
     assert () == receipt.conflicts
     assert ["n_1.md", "n.md_1"] == _titles(receipt.items)
+
+
+def test_049_a_name_of_which_nothing_is_left_is_in_its_own_way(house, base, write):
+    """It gets one, so that no key is empty."""
+    blank = [NoteInput(content=" "), FileInput(path=write("a/  ", "text"))]
+    added = house.add(base, *blank)
+
+    receipt = house.service.add_items(base.id, blank, strategy=Strategy.DETECT)
+
+    assert ["note.md", "file"] == _titles(added)
+    assert [ItemType.NOTE, ItemType.FILE] == [conflict.type for conflict in receipt.conflicts]
 
 
 @pytest.mark.parametrize("title", ["A" * 300, "𠀀" * 90, "x\ny"])

@@ -1,6 +1,7 @@
 """Behaviours 98 to 111: directories expanded, leaves indexed."""
 
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -122,18 +123,26 @@ def test_101_a_folder_deleted_during_the_expansion_gets_no_more_children(house, 
     assert 1 == house.rt.index(base).counts().materials
 
 
-def test_102_children_and_their_jobs_come_together(house, base, docs):
-    """A job that is refused takes its batch along, and the expansion is tried again: no leaf without a job."""
-    (root,) = house.add(base, docs)
-    with refusing(house, "INSERT ON knowledge_job"):
+def test_102_children_and_their_jobs_come_together(house, base, tmp_path):
+    """A job that is refused takes its batch along, never the ones before; after three tries the directory says so."""
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    for number in range(70):
+        (folder / f"{number:02}.md").write_text(f"page {number}")
+    (root,) = house.add(base, folder)
+    with refusing(house, "INSERT ON knowledge_job WHEN (SELECT count(*) FROM knowledge_job) > 64"):
         house.deliver(house.sender.waiting.popleft())
 
-        assert ["docs"] == _paths(house, base)
-        assert [] == house.raw(base)
+        assert (JobStatus.PENDING, 1) == (house.job_of(root).status, house.job_of(root).attempt)
+        assert 64 == len(house.raw(base)) == len(house.items(base)) - 1 == len(house.jobs()) - 1
+        house.work(hurry=True)
 
-    assert (JobStatus.PENDING, 1) == (house.job_of(root).status, house.job_of(root).attempt)
-    house.work(hurry=True)
-    assert 6 == len(_paths(house, base, ItemStatus.COMPLETED))
+    assert 64 == len(house.raw(base)) == len(_paths(house, base, ItemStatus.COMPLETED))
+    assert (ItemStatus.FAILED, "internal_error") == (house.item(root).status, house.item(root).error)
+    assert JobStatus.FAILED is house.job_of(root).status
+    house.service.reindex_items(base.id, [root.id])
+    house.work()
+    assert 71 == len(_paths(house, base, ItemStatus.COMPLETED))
 
 
 def test_103_a_directory_keeps_its_place(house, root, docs):
@@ -211,7 +220,7 @@ def test_108_no_units_and_the_old_material(house, write):
 
 
 def test_109_a_delete_during_the_embedding_wins(house, base):
-    """Nothing is written any more; the job ends quietly."""
+    """Nothing is written any more; its job ends as cancelled, by the delete."""
     (note,) = house.notes(base, "the lighthouse")
     plain, deleted = house.service, []
 
@@ -221,12 +230,13 @@ def test_109_a_delete_during_the_embedding_wins(house, base):
 
     written = []
     with hooked(house, locks={"base": delete}, indexes={"open": lambda *_: written.append(len(deleted))}):
-        house.deliver(house.sender.waiting.popleft())
+        job = house.deliver(house.sender.waiting.popleft())
     counts = house.rt.index(base).counts()
     house.work(hurry=True)
 
     assert (0, 0) == (counts.materials, counts.vectors)
     assert 0 == sum(written)
+    assert JobStatus.CANCELLED is house.service.job(job.id).status
     assert not house.exists(note)
 
 
@@ -244,6 +254,22 @@ def test_110_unchanged_texts_are_not_embedded_again(paid_house, paid_server, wri
 
     assert (1, 1) == (before, paid_server.stats()["requests"])
     assert [ItemStatus.COMPLETED] * 2 == [paid_house.item(file).status for file in files]
+
+
+def test_110_only_what_has_changed_is_embedded(make_house, paid_spec, paid_server, write):
+    """Where nothing is cached, the index itself knows the vectors of the other texts."""
+    house = make_house(replace(paid_spec, id="free", billed=False))
+    base = house.base("free", chunk_strategy="delimiter", chunk_separator="--", chunk_size=11, chunk_overlap=0)
+    (file,) = house.add(base, write("x.md", "the lighthouse stands on the northern rock--the fog signal sounds at night"))
+    house.work()
+    before = len(paid_server.stats()["texts"])
+
+    write("x.md", "the lighthouse stands on the northern rock--the keeper writes the log")
+    house.service.reindex_items(base.id, [file.id])
+    house.work()
+
+    assert ([1, 1, 1], 2) == (list(paid_server.sent().values()), before)
+    assert ItemStatus.COMPLETED is house.item(file).status
 
 
 def test_111_errors_that_may_pass_are_waited_for(house, base):

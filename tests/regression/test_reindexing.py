@@ -279,12 +279,14 @@ def test_092_a_backfill_that_cannot_be_done_changes_nothing(house, lexical, docs
         house.service.enable_embedder(lexical.id, "hashing")
 
 
-def test_093_a_base_has_its_first_embedder_once(make_house, paid_spec):
-    """The same again, or another one, is refused, and nothing is indexed again."""
+@pytest.mark.parametrize("has_items", [True, False])
+def test_093_a_base_has_its_first_embedder_once(make_house, paid_spec, has_items):
+    """The same again, or another one, is refused, with items or without, and nothing is indexed again."""
     house = make_house(paid_spec)
     base = house.base()
-    house.notes(base, "one")
-    house.work()
+    if has_items:
+        house.notes(base, "one")
+        house.work()
 
     with pytest.raises(InvalidOperation):
         house.service.enable_embedder(base.id, "hashing")
@@ -304,6 +306,20 @@ def test_094_an_empty_base_needs_no_backfill(house):
     house.notes(base, "one")
     house.work()
     assert 1 == house.rt.index(base).counts().vectors
+
+
+def test_089_a_cancelled_backfill_shows_on_its_roots(house, lexical):
+    """They lack their first vectors: failed, with what they had still found, until a reindex finishes them."""
+    house.service.enable_embedder(lexical.id, "hashing")
+    (job,) = house.jobs(JobStatus.PENDING)
+    house.service.cancel_job(job.id)
+
+    roots = [item for item in house.items(lexical) if item.group_id is None]
+    assert {(ItemStatus.FAILED, "indexing_interrupted")} == {(root.status, root.error) for root in roots}
+    assert "the note on lighthouses" in _texts(house, lexical.id, "lighthouses")
+    house.service.reindex_interrupted(lexical.id)
+    house.work()
+    assert 4 == house.rt.index(house.service.base(lexical.id)).counts().vectors
 
 
 def test_095_a_backfill_without_its_job_has_not_begun(house, lexical):

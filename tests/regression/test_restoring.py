@@ -4,10 +4,24 @@ import pytest
 
 from knowledge.errors import BaseNotFound, InvalidInput, InvalidOperation, ModelNotFound, StorageFailed, StorageFull, UnsafePath
 from knowledge.model.ids import BaseId
-from knowledge.model.inputs import NoteInput
+from knowledge.model.inputs import BaseInput, NoteInput
 from knowledge.model.status import BaseStatus, ItemStatus
 from tests.regression.failed import fail_base
 from tests.regression.faults import Refused, hooked, raising, refusing
+
+#: Each unlike its default.
+SETTINGS = {
+    "rerank_model": "r",
+    "file_processor": "p",
+    "chunk_size": 300,
+    "chunk_overlap": 0,
+    "chunk_strategy": "delimiter",
+    "chunk_separator": "--",
+    "threshold": 0.5,
+    "document_count": 3,
+    "fail_on_empty": True,
+    "shard": "two",
+}
 
 
 def _rows(house, base):
@@ -18,10 +32,8 @@ def _rows(house, base):
 @pytest.mark.parametrize("has_failed", [False, True])
 def test_073_a_base_is_rebuilt_beside_the_old_one(house, docs, write, embedder, has_failed):
     """Failed or not, with the same model or another; its settings come along, and the old one is not touched."""
-    group = house.service.create_group("papers")
-    base = house.base(
-        group_id=group.id, chunk_strategy="delimiter", chunk_separator="--", chunk_size=300, chunk_overlap=0, document_count=3
-    )
+    settings = SETTINGS | {"group_id": house.service.create_group("papers").id}
+    base = house.base(**settings)
     house.add(base, docs, write("one.md", "one lighthouse"), NoteInput(content="two lighthouses"))
     house.work()
     if has_failed:
@@ -33,14 +45,7 @@ def test_073_a_base_is_rebuilt_beside_the_old_one(house, docs, write, embedder, 
 
     new = house.service.base("new")
     assert (BaseStatus.COMPLETED, embedder, 0) == (new.status, new.embedder, receipt.skipped_missing_sources)
-    assert ("delimiter", "--", 300, 0, 3, group.id) == (
-        new.chunk_strategy,
-        new.chunk_separator,
-        new.chunk_size,
-        new.chunk_overlap,
-        new.document_count,
-        new.group_id,
-    )
+    assert settings == {name: getattr(new, name) for name in BaseInput.model_fields if name not in ("name", "embedder")}
     assert before == _rows(house, base)
     assert house.raw(base) == house.raw(new)
     assert {ItemStatus.COMPLETED} == {item.status for item in house.items(new)}
@@ -93,6 +98,18 @@ def test_077_a_restore_that_is_refused_leaves_nothing(house, base, write, fault)
         house.service.restore_base(base.id, "new", None)
 
     assert fault.code == refusal.value.details["reason"]["code"]
+    assert [base.id] == [one.id for one in house.service.list_bases(include_deleting=True)] == house.rt.files.base_ids()
+
+
+@pytest.mark.parametrize("table", ["knowledge_item", "knowledge_job"])
+def test_077_a_restore_that_breaks_leaves_nothing(house, base, write, table):
+    """An error that is none of ours is seen as it is; the new base is gone all the same."""
+    house.add(base, write("one.md", "one"))
+    house.work()
+
+    with refusing(house, f"INSERT ON {table}"), pytest.raises(Refused):
+        house.service.restore_base(base.id, "new", None)
+
     assert [base.id] == [one.id for one in house.service.list_bases(include_deleting=True)] == house.rt.files.base_ids()
 
 

@@ -6,7 +6,6 @@ from io import BytesIO
 
 import pytest
 
-from knowledge.catalog import items, paths
 from knowledge.errors import InvalidUrl
 from knowledge.ingestion.capture import file_name, with_capture
 from knowledge.interfaces.cli.wait import next_delayed
@@ -15,21 +14,13 @@ from knowledge.model.inputs import Strategy, UrlInput
 from knowledge.model.jobs import JobStatus
 from knowledge.model.status import ItemStatus, ItemType
 from knowledge.pipeline.conversion.ocr import OcrProcessor
-from knowledge.pipeline.http.address import AllowList
-from knowledge.pipeline.http.client import Limits, WebClient
 from knowledge.pipeline.snapshot import strip
-from knowledge.pipeline.sources.robots import Robots
-from knowledge.pipeline.sources.url import Web
 from tests.fakes.web_server import WebServer
 from tests.house import House
+from tests.pages import ARTICLE, local_web
 from tests.scans import picture
 from tests.unit.pipeline.readers.made import pdf
 from tests.waiting import eventually
-
-ARTICLE = """<!doctype html><html lang="en"><head><title>The lamp | Lighthouse Trust</title></head><body>
-<nav><a href="/">Home</a></nav><article><h1>The lamp</h1>
-<p>The lamp of the northern rock was lit in 1897, and it has burnt every night since then, without a break.</p>
-<p>Its keeper writes the log at midnight, in ink, and signs it with his full name and the hour.</p></article></body></html>"""
 
 
 @pytest.fixture
@@ -41,12 +32,7 @@ def web():
 
 @pytest.fixture
 def fetching():
-    """As in production, except that the local server may be asked, and that nothing takes long."""
-    client = WebClient(
-        allow=AllowList.of(["127.0.0.1"]),
-        limits=Limits(connect_seconds=2, read_seconds=2, total_seconds=5, max_bytes=2_000_000),
-    )
-    return Web(client, Robots(client), page_bytes=1_000_000)
+    return local_web()
 
 
 @pytest.fixture
@@ -122,28 +108,6 @@ def test_reindex_fetches_the_page_again_onto_the_same_path(house, base, web):
     assert b"1903" in stored(house, again)
     assert ["The lamp.md"] == house.raw(base)
     assert found(house, base, "lit in 1903")
-
-
-@pytest.mark.parametrize(
-    ("status", "body", "code"),
-    [
-        (404, "<h1>gone</h1>", "fetch_refused"),
-        (500, "oh", "fetch_failed"),
-        (200, "<title>Just a moment...</title><p>Checking your browser", "fetch_blocked"),
-        (200, "<html><body><div id=app></div></body></html>", "no_text_extracted"),
-    ],
-)
-def test_page_that_cannot_be_fetched_again_stays_searchable(house, base, web, status, body, code):
-    """The item fails and says why; its last good text is found as before, and its copy is as it was."""
-    item = indexed(house, base, web)
-    before = stored(house, item)
-    web.page("/lamp", body, status=status)
-
-    again = reindexed(house, base, item, hurry=True)
-
-    assert (ItemStatus.FAILED, code) == (again.status, again.error)
-    assert before == stored(house, again)
-    assert ["The lamp"] == found(house, base, "keeper midnight ink")
 
 
 def test_page_that_failed_is_fetched_by_a_reindex(house, base, web):
@@ -382,28 +346,6 @@ def test_item_that_is_deleted_while_it_is_fetched_leaves_nothing(house, base, we
     assert (False, [], 0) == (house.exists(item), house.raw(base), house.staged(base))
 
 
-def test_page_that_another_run_has_captured_meanwhile_is_dropped(house, base, web):
-    """One stored copy, the one that the row names; of two first captures the slower writes nothing."""
-    [item] = house.add(base, UrlInput(url=web.url("/slow")))
-
-    def answer(handler):
-        faster = house.rt.files.stage_text(base.id, "The faster one.")
-        house.rt.files.publish(faster, "faster.md")
-        with house.db.write() as tx:
-            items.set_path(tx, item.id, paths.reserve(tx, base.id, item.id, "faster.md"))
-        handler.send_response(200)
-        handler.send_header("Content-Type", "text/html")
-        handler.send_header("Content-Length", str(len(ARTICLE)))
-        handler.end_headers()
-        handler.wfile.write(ARTICLE.encode())
-
-    web.by("/slow", answer)
-    house.work()
-
-    assert ("faster.md", ["faster.md"], 0) == (house.item(item).relative_path, house.raw(base), house.staged(base))
-    assert "The faster one." == house.service.preview(item.id).text
-
-
 def test_picture_behind_an_address_is_read_like_a_file(tmp_path, fetching, web):
     """It is stored under its own suffix, and converted where pictures are."""
     house = House(tmp_path / "ocr", web=fetching, processors=[OcrProcessor(slots=tmp_path / "slots")])
@@ -457,18 +399,6 @@ def test_same_address_added_again_is_another_item_with_another_name(house, base,
     assert ("The lamp.md", "The lamp_1.md") == (first.relative_path, second.relative_path)
 
 
-def test_detect_tells_an_address_that_is_there(house, base, web):
-    """By the address, shown with the title of the page; another address with the same title is no conflict."""
-    indexed(house, base, web)
-    web.page("/other", ARTICLE)
-
-    same = house.service.add_items(base.id, [UrlInput(url=web.url("/lamp#x"))], strategy=Strategy.DETECT)
-    other = house.service.add_items(base.id, [UrlInput(url=web.url("/other"))], strategy=Strategy.DETECT)
-
-    assert [(ItemType.URL, "The lamp")] == [(conflict.type, conflict.title) for conflict in same.conflicts]
-    assert ([], 1) == (list(other.conflicts), len(other.items))
-
-
 def test_replace_puts_the_page_in_the_place_of_the_old_one(house, base, web):
     """The old item is gone, and its name is free for the new one."""
     old = indexed(house, base, web)
@@ -478,22 +408,6 @@ def test_replace_puts_the_page_in_the_place_of_the_old_one(house, base, web):
 
     [item] = house.items(base)
     assert (False, "The lamp.md") == (item.id == old.id, item.relative_path)
-
-
-def test_restored_base_keeps_the_captured_page_without_asking_for_it(house, base, web):
-    """Its copy is the source; what was never captured is fetched."""
-    indexed(house, base, web)
-    house.add(base, UrlInput(url=web.url("/never")))
-    house.work(hurry=True)
-    asked = web.count("/lamp")
-
-    receipt = house.service.restore_base(base.id, "again", "hashing")
-    web.page("/never", ARTICLE.replace("The lamp", "The foghorn"))
-    house.work(hurry=True)
-
-    assert asked == web.count("/lamp")
-    assert {"The lamp", "The foghorn"} == {item.title for item in house.items(receipt.base)}
-    assert {ItemStatus.COMPLETED} == {item.status for item in house.items(receipt.base)}
 
 
 def test_first_embedder_is_given_to_pages_without_fetching_them(house, web):

@@ -1,0 +1,19 @@
+"""A page, and what fetches it: as in production, except that servers of ours may be asked, and that nothing takes long."""
+
+from knowledge.pipeline.http.address import AllowList
+from knowledge.pipeline.http.client import Limits, WebClient
+from knowledge.pipeline.sources.robots import Robots
+from knowledge.pipeline.sources.url import Web
+
+ARTICLE = """<!doctype html><html lang="en"><head><title>The lamp | Lighthouse Trust</title></head><body>
+<nav><a href="/">Home</a></nav><article><h1>The lamp</h1>
+<p>The lamp of the northern rock was lit in 1897, and it has burnt every night since then, without a break.</p>
+<p>Its keeper writes the log at midnight, in ink, and signs it with his full name and the hour.</p></article></body></html>"""
+
+
+def local_web() -> Web:
+    client = WebClient(
+        allow=AllowList.of(["127.0.0.1"]),
+        limits=Limits(connect_seconds=2, read_seconds=2, total_seconds=5, max_bytes=2_000_000),
+    )
+    return Web(client, Robots(client), page_bytes=1_000_000)
