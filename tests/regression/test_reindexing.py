@@ -202,6 +202,21 @@ def test_088_roots_are_put_to_work_together_or_not_at_all(house, files):
     assert before != _state(house, base_id)
 
 
+def test_fifty_roots_are_one_sync_and_sources_are_looked_at_before_the_lock(house, base, docs, write, monkeypatch):
+    """Everybody waits for that commit: neither a slow disk nor a folder far away makes it longer."""
+    added = house.add(base, docs, *(write(f"{number}.md", f"{number}") for number in range(50)))
+    house.work()
+    house.service.reindex_items(base.id, [item.id for item in added])
+    calls = []
+    plain = reindex.probe_directory
+    monkeypatch.setattr(reindex, "probe_directory", lambda path: calls.append("look") or plain(path))
+
+    with hooked(house, files={"sync": lambda *_: calls.append("sync")}, locks={"base": lambda *_: calls.append("lock")}):
+        house.deliver(house.sender.waiting.popleft())
+
+    assert ["look", "lock", "sync"] == calls
+
+
 @pytest.mark.parametrize("is_running", [False, True])
 def test_089_a_cancelled_reindex_leaves_its_roots_alone(house, files, is_running):
     """They were never active: status and material are what they were."""
