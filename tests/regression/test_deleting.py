@@ -43,12 +43,13 @@ def test_057_nested_and_repeated_picks_collapse(house, root):
 
 def test_058_a_delete_without_its_job_has_not_happened(house, root):
     """Statuses and jobs are as before."""
-    before = [(item.id, item.status, item.updated_at) for item in house.items(root.base_id)]
+    (waiting,) = house.notes(house.service.base(root.base_id), "waiting")
+    before = house.items(root.base_id), house.jobs()
 
     with refusing(house, "INSERT ON knowledge_job"), pytest.raises(Refused):
-        house.service.delete_items(root.base_id, [root.id])
+        house.service.delete_items(root.base_id, [root.id, waiting.id])
 
-    assert before == [(item.id, item.status, item.updated_at) for item in house.items(root.base_id)]
+    assert before == (house.items(root.base_id), house.jobs())
 
 
 @pytest.mark.parametrize("has_failed", [False, True])
@@ -89,39 +90,42 @@ def test_060_an_id_that_is_not_there_changes_nothing(house, root):
     assert [] == _delete_jobs(house)
 
 
-def test_061_jobs_stop_then_vectors_files_rows_go(house, base, write):
-    """In this order, whatever was going on below."""
-    (item,) = house.add(base, write("x.md", "the lighthouse"))
+def test_061_jobs_stop_then_vectors_files_rows_go(house, base, root):
+    """In this order, also if the job works on something inside what is deleted."""
+    leaf = _child(house, root, "b.md")
+    house.service.reindex_items(base.id, [leaf.id])
+    house.deliver(house.sender.waiting.popleft())
     run = house.claim(house.sender.waiting.popleft())
-    house.service.delete_items(base.id, [item.id])
-    order = []
+    house.service.delete_items(base.id, [root.id])
+    seen = []
 
-    def note(what):
-        return lambda *_, **__: order.append((what, house.exists(item), house.job_of(item).type is JobType.DELETE_SUBTREE))
+    def look(*_):
+        seen.append((house.rt.index(base).counts().materials, len(house.raw(base)), house.exists(leaf)))
 
-    with hooked(house, indexes={"open": note("vectors")}, files={"remove": note("files")}):
+    with hooked(house, files={"remove": look}):
         house.deliver(house.sender.waiting.popleft())
 
-        assert [] == order
+        assert ([], 3) == (seen, house.rt.index(base).counts().materials)
 
         perform(run, index.run)
         house.work(hurry=True)
 
-    assert JobStatus.CANCELLED is house.service.job(run.job.id).status
-    assert ["vectors", "files"] == [what for what, _, _ in order if what != "reclaim"][:2]
-    assert all(exists for _, exists, _ in order[:2])
-    assert not house.exists(item)
+    assert (JobType.INDEX_DOCUMENTS, JobStatus.CANCELLED) == (run.job.type, house.service.job(run.job.id).status)
+    assert (0, 3, True) == seen[0]
+    assert ([], []) == (house.raw(base), house.items(base))
 
 
 def test_062_jobs_of_others_go_on(house, base):
-    """A job on an item that is not below what is deleted is left alone."""
-    gone, kept = house.notes(base, "gone", "kept")
+    """A job on an item that is not below what is deleted is left alone, whether it waits or runs."""
+    gone, running, waiting = house.notes(base, "gone", "running", "waiting")
+    run = house.claim(house.job_of(running))
 
     house.service.delete_items(base.id, [gone.id])
     house.work()
+    perform(run, index.run)
 
     assert not house.exists(gone)
-    assert ItemStatus.COMPLETED is house.item(kept).status
+    assert [ItemStatus.COMPLETED] * 2 == [house.item(kept).status for kept in (running, waiting)]
 
 
 def test_062_a_reindex_that_names_others_as_well_goes_on_with_them(house, base, write):
@@ -143,6 +147,8 @@ def test_062_a_reindex_that_names_others_as_well_goes_on_with_them(house, base, 
 def test_064_nothing_is_removed_while_a_job_has_not_stopped(house, base, write):
     """The delete job waits for it by coming back; neither vectors, nor files, nor rows are touched."""
     (item,) = house.add(base, write("x.md", "the lighthouse"))
+    house.work()
+    house.service.reindex_items(base.id, [item.id])
     house.claim(house.sender.waiting.popleft())
     house.service.delete_items(base.id, [item.id])
 
@@ -152,7 +158,7 @@ def test_064_nothing_is_removed_while_a_job_has_not_stopped(house, base, write):
     assert (JobStatus.PENDING, 0) == (job.status, job.attempt)
     assert job.scheduled_at > utc_now()
     assert ItemStatus.DELETING is house.item(item).status
-    assert ["x.md"] == house.raw(base)
+    assert (["x.md"], 1) == (house.raw(base), house.rt.index(base).counts().materials)
 
 
 def test_065_bytes_that_cannot_be_removed_keep_their_rows(house, root):
@@ -191,6 +197,7 @@ def test_067_a_stale_delete_job_touches_nothing_visible(house, root):
 
     assert [ItemStatus.COMPLETED] * 6 == [item.status for item in house.items(root.base_id)]
     assert 3 == len(house.raw(house.service.base(root.base_id)))
+    assert "a.md" == house.service.search(root.base_id, "lighthouse rock").hits[0].title
 
 
 def test_068_overlapping_deletes_do_not_cancel_each_other(house, root):
@@ -217,23 +224,25 @@ def test_069_the_one_job_among_thousands_is_found(house, base):
     assert [(wanted,)] == [job.item_ids for job in cancelled]
 
 
-def test_070_a_base_goes_in_order(house, root):
-    """Its jobs, then its index and files, then its row."""
-    base = house.service.base(root.base_id)
-    (waiting,) = house.notes(base, "waiting")
+def test_070_a_base_goes_in_order(make_house):
+    """Its jobs, waiting or running, then its index and files, then its row."""
+    house = make_house(settle_seconds=0.0)
+    base = house.base()
+    running, waiting = house.notes(base, "running", "waiting")
+    house.claim(house.job_of(running))
     order = []
 
     def note(what):
         def remember(*_):
             with house.db.read() as tx:
-                order.append((what, len(house.jobs(JobStatus.PENDING)), bool(bases.ids(tx))))
+                order.append((what, {job.status for job in house.jobs()}, bool(bases.ids(tx))))
 
         return remember
 
     with hooked(house, indexes={"drop": note("index")}, files={"remove_base": note("files")}):
         house.service.delete_base(base.id)
 
-    assert [("index", 0, True), ("files", 0, True)] == order
+    assert [("index", {JobStatus.CANCELLED}, True), ("files", {JobStatus.CANCELLED}, True)] == order
     assert not house.exists(waiting)
     assert [] == house.service.list_bases(include_deleting=True)
     assert [] == house.rt.files.base_ids()
@@ -263,19 +272,23 @@ def test_071_a_base_whose_artefacts_stay_keeps_its_row(house, root):
     assert house.exists(kept)
 
 
-def test_072_a_row_that_stays_is_finished_by_recovery(house, root):
+@pytest.mark.parametrize("by_the_sweep", [False, True])
+def test_072_a_row_that_stays_is_finished_by_recovery(house, root, by_the_sweep):
     """Its artefacts are gone already; deleting it again, or the next sweep, completes it."""
     with refusing(house, "DELETE ON knowledge_base"), pytest.raises(Refused):
         house.service.delete_base(root.base_id)
 
     assert house.service.list_bases(include_deleting=True)[0].deleting_at is not None
-    house.service.delete_base(root.base_id)
+    if by_the_sweep:
+        recovery.sweep(house.rt)
+    else:
+        house.service.delete_base(root.base_id)
     with pytest.raises(BaseNotFound):
         house.service.delete_base(root.base_id)
     assert [] == house.service.list_bases(include_deleting=True)
 
 
-def test_072_a_delete_is_not_cancelled(house, base):
+def test_a_delete_is_not_cancelled(house, base):
     """What it hides must go."""
     (note,) = house.notes(base, "note")
     house.service.delete_items(base.id, [note.id])

@@ -10,7 +10,7 @@ from sqlalchemy import select, update
 from knowledge.catalog import jobs, status
 from knowledge.catalog.rows import JOB
 from knowledge.db.columns import utc_now
-from knowledge.errors import InvalidOperation, LeaseLost, UnsafePath
+from knowledge.errors import BaseBusy, InvalidOperation, LeaseLost, UnsafePath
 from knowledge.files.paths import guard
 from knowledge.ingestion import boot, index, recovery
 from knowledge.ingestion.boot import ParkPending
@@ -19,9 +19,10 @@ from knowledge.locks.process import this_process
 from knowledge.model.ids import new_item_id
 from knowledge.model.inputs import FileInput, Strategy
 from knowledge.model.jobs import JobSpec, JobStatus, JobType, Owner, Track
-from knowledge.model.status import ACTIVE, INDEXING_INTERRUPTED, ItemStatus
-from tests.regression.faults import refusing
+from knowledge.model.status import INDEXING_INTERRUPTED, ItemStatus
+from tests.regression.faults import Refused, refusing
 from tests.rows import new_folder, new_item
+from tests.waiting import eventually
 
 ELSEWHERE = Owner("another-host", 1, 1.0)
 
@@ -85,6 +86,11 @@ def test_118_a_waiting_job_is_cancelled_at_once(house, base, is_deleting):
     if is_deleting:
         with house.db.write() as tx:
             status.mark_deleting(tx, base.id, [note.id])
+    else:
+        with refusing(house, "UPDATE ON knowledge_item"), pytest.raises(Refused):
+            house.service.cancel_job(job.id)
+
+        assert JobStatus.PENDING is house.service.job(job.id).status
 
     cancelled = house.service.cancel_job(job.id)
 
@@ -161,7 +167,7 @@ def test_121_a_lost_delete_job_is_run_again(house, base, is_cancelled):
     recovery.sweep(house.rt)
 
     job = house.service.job(run.job.id)
-    assert (JobStatus.CANCELLED if is_cancelled else JobStatus.PENDING, 0) == (job.status, job.attempt)
+    assert ((JobStatus.CANCELLED, 0, 0) if is_cancelled else (JobStatus.PENDING, 0, 1)) == (job.status, job.attempt, job.losses)
     house.work(hurry=True)
     assert not house.exists(note)
 
@@ -178,17 +184,26 @@ def test_122_a_live_run_is_left_alone(house, base):
 
 
 def test_123_history_is_pruned_and_active_rows_never(house, base):
-    """Rows over a week old, and all but the newest hundred completed ones of a type."""
+    """Rows over a week old, and of the completed ones of each type all but the newest hundred; failed ones stay their week."""
+    minutes = [timedelta(minutes=number) for number in range(101)]
+
+    def rows(tx, spec, state, ages):
+        ids = jobs.enqueue_all(tx, [spec(base.id, new_item_id()) for _ in ages], shard="main")
+        for job_id, age in zip(ids, ages, strict=True):
+            then = utc_now() - age
+            ended = {} if state is JobStatus.PENDING else {"finished_at": then}
+            tx.execute(update(JOB).where(JOB.c.id == job_id).values(status=state, created_at=then, **ended))
+        return ids
+
     with house.db.write() as tx:
-        ids = jobs.enqueue_all(tx, [JobSpec.index_documents(base.id, new_item_id()) for _ in range(130)], shard="main")
-        for number, job_id in enumerate(ids[:125]):
-            age = timedelta(days=8) if number < 10 else timedelta(minutes=200 - number)
-            tx.execute(update(JOB).where(JOB.c.id == job_id).values(status=JobStatus.COMPLETED, finished_at=utc_now() - age))
-        tx.execute(update(JOB).where(JOB.c.id.in_(ids[125:])).values(created_at=utc_now() - timedelta(days=400)))
+        indexed = rows(tx, JobSpec.index_documents, JobStatus.COMPLETED, minutes)
+        prepared = rows(tx, JobSpec.prepare_root, JobStatus.COMPLETED, minutes)
+        failed = rows(tx, JobSpec.index_documents, JobStatus.FAILED, [*minutes, timedelta(days=8)])
+        active = rows(tx, JobSpec.index_documents, JobStatus.PENDING, [timedelta(days=400)])
         jobs.prune(tx)
         left = set(tx.scalars(select(JOB.c.id)))
 
-    assert set(ids[25:]) == left
+    assert {*indexed[:-1], *prepared[:-1], *failed[:-1], *active} == left
 
 
 @pytest.mark.parametrize("state", ItemStatus)
@@ -202,7 +217,8 @@ def test_124_active_items_without_a_job_are_parked(house, base, state):
         )
     recovery.sweep(house.rt)
 
-    expected = (ItemStatus.FAILED, INDEXING_INTERRUPTED) if state in ACTIVE else (state, "x" if state == "failed" else None)
+    is_active = state in ("preparing", "processing", "reading", "embedding")
+    expected = (ItemStatus.FAILED, INDEXING_INTERRUPTED) if is_active else (state, "x" if state == "failed" else None)
     assert expected == (house.item(item).status, house.item(item).error)
 
 
@@ -256,26 +272,39 @@ def test_127_a_deleting_child_of_a_visible_directory_is_taken_up(house, base):
     assert [folder] == [item.id for item in house.items(base)]
 
 
-def test_128_a_base_that_cannot_be_taken_up_does_not_stop_the_others(house, base):
+@pytest.mark.parametrize("turn", [0, 1])
+def test_128_a_base_that_cannot_be_taken_up_does_not_stop_the_others(house, turn):
     """Whichever comes first."""
-    other = house.base()
+    ids = sorted(house.base().id for _ in range(2))
     with house.db.write() as tx:
-        for one in (base, other):
-            new_item(tx, one.id, status=ItemStatus.DELETING)
-    with refusing(house, f"INSERT ON knowledge_job WHEN NEW.base_id = '{base.id}'"):
+        for base_id in ids:
+            new_item(tx, base_id, status=ItemStatus.DELETING)
+    with refusing(house, f"INSERT ON knowledge_job WHEN NEW.base_id = '{ids[turn]}'"):
         taken_up = _unfinished(house)
 
-    assert [other.id] == [job.base_id for job in taken_up]
-    assert {base.id, other.id} == {job.base_id for job in _unfinished(house)}
+    assert [ids[1 - turn]] == [job.base_id for job in taken_up]
+    assert set(ids) == {job.base_id for job in _unfinished(house)}
 
 
 @pytest.mark.parametrize(
     "path", ["", ".", "..", "/etc/passwd", "a\x00b", "../x", "a/../../x", "a/..", "a//b", "a/./b", "\ud800"]
 )
-def test_129_paths_that_leave_the_base_are_refused(path):
-    """Empty, absolute, climbing, with a NUL, or not text."""
-    with pytest.raises(UnsafePath):
-        guard(path)
+def test_129_paths_that_leave_the_base_are_refused(house, base, path):
+    """Empty, absolute, climbing, with a NUL, or not text; by whatever reaches for a file."""
+    files = house.rt.files
+    staged = files.stage_text(base.id, "x")
+    for reach in (
+        lambda: guard(path),
+        lambda: files.publish(staged, path),
+        lambda: files.sync(base.id, [path]),
+        lambda: files.local(base.id, path).__enter__(),
+        lambda: files.path(base.id, path),
+        lambda: files.exists(base.id, path),
+        lambda: files.remove(base.id, [path]),
+        lambda: files.remove(base.id, [], [path]),
+    ):
+        with pytest.raises(UnsafePath):
+            reach()
 
 
 @pytest.mark.parametrize("path", [".knowledge", ".knowledge/index.sqlite", ".KNOWLEDGE/x"])
@@ -297,24 +326,43 @@ def test_130_emptied_folders_go_and_others_stay(house, base):
 
     raw = house.root / "bases" / base.id / "raw"
     assert ["other", "other/d"] == sorted(str(path.relative_to(raw)) for path in raw.rglob("*"))
+    files.remove(base.id, ["other/d"])
+    assert (True, []) == (raw.is_dir(), list(raw.iterdir()))
 
 
 def test_131_the_lock_is_free_after_an_error_and_of_its_own_base(house):
-    """A second holder of one base goes on when the first fails; two bases never wait for each other."""
-    taken = []
-    with suppress(RuntimeError), house.rt.locks.base("one", wait_seconds=0):
-        with house.rt.locks.base("two", wait_seconds=0):
-            taken.append("two")
-        raise RuntimeError
-    with house.rt.locks.base("one", wait_seconds=0):
-        taken.append("one")
+    """A second holder of one base goes on when the first fails, not before; two bases never wait for each other."""
+    order, has_tried = [], threading.Event()
 
-    assert ["two", "one"] == taken
+    def enter_second():
+        try:
+            with house.rt.locks.base("one", wait_seconds=0):
+                order.append("too early")
+        except BaseBusy:
+            order.append("busy")
+        has_tried.set()
+        with house.rt.locks.base("one"):
+            order.append("second")
+
+    second = threading.Thread(target=enter_second)
+    with suppress(RuntimeError), house.rt.locks.base("one"):
+        second.start()
+        assert has_tried.wait(5)
+        with house.rt.locks.base("two", wait_seconds=0):
+            order.append("two")
+        second.join(0.1)
+        order.append("first fails")
+        raise RuntimeError
+    second.join(5)
+
+    assert ["busy", "two", "first fails", "second"] == order
 
 
 @pytest.mark.parametrize("operation", ["delete", "replace"])
-def test_132_no_deadlock_with_a_job_that_waits_for_the_lock(house, base, write, operation):
-    """A cancel reaches it there, it finishes, and the operation goes on."""
+def test_132_no_deadlock_with_a_job_that_waits_for_the_lock(make_house, write, operation):
+    """A cancel reaches it there, it finishes, and the operation goes on; no time limit has to end anything."""
+    house = make_house(lock_seconds=60.0, settle_seconds=60.0)
+    base = house.base()
     (old,) = house.add(base, write("a/x.md", "the old lighthouse"))
     run = house.claim(house.sender.waiting.popleft())
 
@@ -324,15 +372,22 @@ def test_132_no_deadlock_with_a_job_that_waits_for_the_lock(house, base, write, 
         else:
             house.service.add_items(base.id, [FileInput(path=write("b/x.md", "new"))], strategy=Strategy.REPLACE)
 
-    threads = [threading.Thread(target=perform, args=(run, index.run)), threading.Thread(target=operate)]
+    waits, operates = (
+        threading.Thread(target=target, args=arguments, daemon=True)
+        for target, arguments in ((perform, (run, index.run)), (operate, ()))
+    )
     with house.rt.locks.base(base.id):
-        for thread in threads:
-            thread.start()
-        threads[0].join(timeout=0.3)
-    for thread in threads:
-        thread.join(timeout=20)
-    house.work(hurry=True)
+        waits.start()
+        waits.join(timeout=0.3)
+        assert waits.is_alive()
+        operates.start()
+        if operation == "replace":
+            eventually(lambda: house.service.job(run.job.id).cancel_requested_at, "it is asked to stop")
+    for thread in (waits, operates):
+        thread.join(timeout=10)
 
-    assert [False, False] == [thread.is_alive() for thread in threads]
+    assert [False, False] == [thread.is_alive() for thread in (waits, operates)]
+    assert operation == "delete" or JobStatus.CANCELLED is house.service.job(run.job.id).status
+    house.work(hurry=True)
     assert not house.exists(old)
     assert [] == house.jobs(JobStatus.PENDING, JobStatus.RUNNING)

@@ -19,7 +19,7 @@ from knowledge.ingestion import reindex
 from knowledge.ingestion.run import perform
 from knowledge.model.inputs import NoteInput
 from knowledge.model.jobs import JobStatus, JobType
-from knowledge.model.status import ItemStatus
+from knowledge.model.status import INDEXING_INTERRUPTED, ItemStatus
 from tests.regression.failed import fail_base
 from tests.regression.faults import Refused, hooked, raising, refusing
 from tests.rows import new_folder, new_item
@@ -121,18 +121,21 @@ def test_082_a_delete_wins(house, files, moment):
     assert [] == [job for job in house.jobs() if job.type is JobType.INDEX_DOCUMENTS and job.parent_id]
 
 
-def test_083_a_source_that_vanished_after_admission_is_skipped(house, files, write):
-    """The item keeps status and material, the others are rebuilt, and the job says how many it left out."""
+def test_083_a_source_that_vanished_after_admission_is_skipped(house, files, root, docs, write):
+    """File or directory, the item keeps status and material; the others are rebuilt, and the job says how many it left out."""
     one, two = files
     write("two.md", "the changed lighthouse")
-    receipt = house.service.reindex_items(one.base_id, [one.id, two.id])
+    receipt = house.service.reindex_items(one.base_id, [one.id, two.id, root.id])
     write("one.md", "").unlink()
+    shutil.rmtree(docs)
     house.work()
 
     job = house.service.job(receipt.job_id)
-    assert (JobStatus.COMPLETED, 1) == (job.status, job.progress["skipped_missing_sources"])
-    assert ItemStatus.COMPLETED is house.item(one).status
-    assert {"the first lighthouse", "the changed lighthouse"} == set(_texts(house, one.base_id, "lighthouse"))
+    assert (JobStatus.COMPLETED, 2) == (job.status, job.progress["skipped_missing_sources"])
+    assert {ItemStatus.COMPLETED} == {item.status for item in house.items(one.base_id)}
+    found = set(_texts(house, one.base_id, "lighthouse"))
+    assert {"the first lighthouse", "the changed lighthouse", "The lighthouse stands on the northern rock."} <= found
+    assert "the second lighthouse" not in found
 
 
 def test_084_a_file_comes_back_onto_its_stored_path(house, files, write):
@@ -199,6 +202,21 @@ def test_088_roots_are_put_to_work_together_or_not_at_all(house, files):
     assert before != _state(house, base_id)
 
 
+def test_fifty_roots_are_one_sync_and_sources_are_looked_at_before_the_lock(house, base, docs, write, monkeypatch):
+    """Everybody waits for that commit: neither a slow disk nor a folder far away makes it longer."""
+    added = house.add(base, docs, *(write(f"{number}.md", f"{number}") for number in range(50)))
+    house.work()
+    house.service.reindex_items(base.id, [item.id for item in added])
+    calls = []
+    plain = reindex.probe_directory
+    monkeypatch.setattr(reindex, "probe_directory", lambda path: calls.append("look") or plain(path))
+
+    with hooked(house, files={"sync": lambda *_: calls.append("sync")}, locks={"base": lambda *_: calls.append("lock")}):
+        house.deliver(house.sender.waiting.popleft())
+
+    assert ["look", "lock", "sync"] == calls
+
+
 @pytest.mark.parametrize("is_running", [False, True])
 def test_089_a_cancelled_reindex_leaves_its_roots_alone(house, files, is_running):
     """They were never active: status and material are what they were."""
@@ -214,6 +232,20 @@ def test_089_a_cancelled_reindex_leaves_its_roots_alone(house, files, is_running
 
     assert JobStatus.CANCELLED is house.service.job(receipt.job_id).status
     assert before == _state(house, one.base_id)
+
+
+def test_089_a_cancelled_backfill_fails_its_roots(house, lexical):
+    """They lack the vectors that their base promises by now; one call makes up for it."""
+    house.service.enable_embedder(lexical.id, "hashing")
+    (job,) = house.jobs(JobStatus.PENDING)
+
+    house.service.cancel_job(job.id)
+
+    failed = {(item.status, item.error) for item in house.items(lexical) if item.group_id is None}
+    assert {(ItemStatus.FAILED, INDEXING_INTERRUPTED)} == failed
+    house.service.reindex_interrupted(lexical.id)
+    house.work()
+    assert {ItemStatus.COMPLETED} == {item.status for item in house.items(lexical)}
 
 
 def test_two_reindexes_of_one_item_do_not_overtake_each_other(house, files, write):

@@ -83,9 +83,9 @@ def test_031_what_is_being_deleted_does_not_count(house, base, other):
 
 
 def test_032_a_container_that_is_being_expanded_stays_so(house, base):
-    """A finished leaf below lifts neither it nor what is above it."""
+    """A finished leaf below does not lift it; what is above it is at work."""
     with house.db.write() as tx:
-        above = new_folder(tx, base.id)
+        above = new_folder(tx, base.id, status=COMPLETED)
         folder = new_folder(tx, base.id, above, status=PREPARING, expanded=False)
         status.complete(tx, items.get(tx, new_item(tx, base.id, folder)), chunk_count=1, notices=())
 
@@ -132,7 +132,7 @@ def test_036_a_completed_directory_is_at_work_with_its_new_child(house, root, do
     """In the same commit; if the child is refused, the directory stays as it was."""
     inner = next(item for item in house.items(root.base_id) if item.relative_path == "docs/inner")
     (docs / "inner" / "new.md").write_text("A new page.")
-    house.service.reindex_items(root.base_id, [root.id])
+    house.service.reindex_items(root.base_id, [root.id], only_changed=True)
     house.deliver(house.sender.waiting.popleft())
 
     with refusing(house, "INSERT ON knowledge_item"):

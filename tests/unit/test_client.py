@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from redis.exceptions import RedisError
 
 from knowledge import KnowledgeClient, client
 from knowledge.errors import BrokerUnavailable, CommandTimeout, FleetBusy, InvalidInput, KnowledgeError, Unavailable, all_errors
@@ -188,6 +189,21 @@ def test_fleet_that_stays_full_is_told():
 @pytest.fixture
 def no_rest(monkeypatch):
     monkeypatch.setattr(client.time, "sleep", lambda seconds: None)
+
+
+@pytest.mark.parametrize("error", [RedisError, OSError])
+def test_answer_in_hand_is_told_though_the_broker_falls_silent(monkeypatch, error):
+    """What was done is done; that the broker cannot be told to forget the answer is no concern of the caller."""
+
+    def silent(task_id):
+        raise error
+
+    speaker = KnowledgeClient(NOWHERE)
+    found = {"status": "SUCCESS", "result": {"ok": []}}
+    monkeypatch.setattr(speaker, "_send", lambda *_: "task")
+    monkeypatch.setattr(speaker, "_answers", SimpleNamespace(get_task_meta=lambda *_, **__: found, forget=silent))
+
+    assert [] == speaker.workers()
 
 
 def counts(status: str, number: int = 1) -> dict[str, object]:

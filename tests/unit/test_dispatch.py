@@ -5,8 +5,9 @@ from celery import Celery
 
 from knowledge.catalog import jobs
 from knowledge.dispatch import CelerySender, Dispatch
-from knowledge.errors import DatabaseBusy
+from knowledge.errors import DatabaseBusy, StorageFailed, StorageFull
 from knowledge.ingestion.window import LedgerWindow
+from knowledge.model.inputs import NoteInput
 from knowledge.model.jobs import JobSpec, JobStatus, JobType
 from knowledge.topology import queue_for
 from tests.fakes.sender import ListSender
@@ -59,17 +60,20 @@ def test_the_round_over_all_bases_ends_at_the_first_silence(house):
     assert not away.answers()
 
 
-def test_a_busy_catalogue_is_a_reason_to_wait_not_to_fail(house, base, monkeypatch):
-    """Also when the marks cannot be taken back: the sweep finds them."""
+@pytest.mark.parametrize("error", [DatabaseBusy, StorageFull, StorageFailed])
+@pytest.mark.parametrize("method", ["take_due", "clear_published"])
+def test_a_catalogue_that_cannot_be_written_is_a_reason_to_wait_not_to_fail(house, base, monkeypatch, method, error):
+    """An add still gives its receipt, also when the marks cannot be taken back: the sweep finds them."""
     house.sender.is_away = True
 
-    def busy(self, job_ids):
-        raise DatabaseBusy
+    def fail(self, given):
+        raise error
 
-    monkeypatch.setattr(LedgerWindow, "clear_published", busy)
-    house.notes(base, "lighthouse")
+    monkeypatch.setattr(LedgerWindow, method, fail)
+    receipt = house.service.add_items(base.id, [NoteInput(content="lighthouse")])
 
-    assert house.jobs()[0].published_at is not None
+    assert (1, False) == (len(receipt.items), receipt.published)
+    assert (method == "clear_published") == (house.jobs()[0].published_at is not None)
 
 
 def test_a_silent_broker_has_no_empty_queue(house, base):

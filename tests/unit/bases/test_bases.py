@@ -1,15 +1,27 @@
 """Bases come whole or not at all, and go for good."""
 
+import json
 import threading
+from zipfile import ZipFile
 
 import pytest
 from pydantic import ValidationError
 
 from knowledge.catalog import bases, jobs
 from knowledge.catalog.rows import BASE
-from knowledge.errors import BaseFailed, BaseNotFound, IndexFault, InvalidInput, ModelNotFound, StorageFailed
+from knowledge.errors import (
+    BaseBusy,
+    BaseFailed,
+    BaseNotFound,
+    IndexFault,
+    InvalidInput,
+    InvalidOperation,
+    ModelNotFound,
+    StorageFailed,
+    StorageFull,
+)
 from knowledge.files.local import LocalRawFiles
-from knowledge.ingestion import index
+from knowledge.ingestion import index, recovery
 from knowledge.ingestion.run import perform
 from knowledge.ingestion.tidy import tidy
 from knowledge.model.inputs import BaseInput, NoteInput
@@ -17,6 +29,7 @@ from knowledge.model.jobs import JobStatus
 from knowledge.model.status import BaseStatus
 from knowledge.pipeline.vectorstore.sqlite import SqliteIndexStores
 from tests.house import DIMENSIONS
+from tests.rows import new_item
 
 
 def no_trace(house, base_id):
@@ -88,7 +101,7 @@ def test_a_base_whose_index_cannot_be_made_leaves_nothing(house, monkeypatch, er
 
 
 def test_a_failing_clean_up_does_not_hide_the_error(house, monkeypatch):
-    """It is logged; the base stays for whoever looks."""
+    """The error names the base, which is hidden, and recovery removes it."""
 
     def no_index(self, base_id, dimensions):
         raise IndexFault
@@ -97,10 +110,72 @@ def test_a_failing_clean_up_does_not_hide_the_error(house, monkeypatch):
         raise StorageFailed
 
     monkeypatch.setattr(SqliteIndexStores, "create", no_index)
-    monkeypatch.setattr(LocalRawFiles, "remove_base", stuck)
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalRawFiles, "remove_base", stuck)
+        with pytest.raises(IndexFault) as refused:
+            house.base()
 
-    with pytest.raises(IndexFault):
-        house.base()
+    (left,) = house.service.list_bases(include_deleting=True)
+    assert (left.id, []) == (refused.value.details["base_id"], house.service.list_bases())
+    recovery.sweep(house.rt)
+    assert [] == house.service.list_bases(include_deleting=True)
+    assert no_trace(house, left.id)
+
+
+@pytest.fixture
+def bundle(tmp_path):
+    """One note, `n.md`."""
+    row = {"id": "n", "type": "note", "source": "n", "relative_path": "n.md", "data": {"content": "from the bundle"}}
+    with ZipFile(tmp_path / "bundle.zip", "w") as archive:
+        archive.writestr("base.json", json.dumps({"format": 1, "base": {"name": "moved"}, "items": [row]}))
+        archive.writestr("raw/n.md", "from the bundle")
+    return tmp_path / "bundle.zip"
+
+
+@pytest.mark.parametrize("operation", ["create", "import", "restore"])
+def test_a_base_that_somebody_has_put_something_into_is_not_taken_back(house, bundle, docs_of, monkeypatch, operation):
+    """It was to be seen all the time: with that alone it stays, and the error names it."""
+    old = house.base()
+    house.add(old, docs_of / "a.md")
+    house.work()
+    theirs = []
+
+    def use_and_fail(*_, **__):
+        (new,) = [base for base in house.service.list_bases() if base.id != old.id]
+        with house.db.write() as tx:
+            theirs.append(new_item(tx, new.id))
+        raise StorageFull
+
+    port, method, call = {
+        "create": (SqliteIndexStores, "create", house.base),
+        "import": (LocalRawFiles, "stage_stream", lambda: house.service.import_base(bundle)),
+        "restore": (LocalRawFiles, "stage_file", lambda: house.service.restore_base(old.id, "new", None)),
+    }[operation]
+    monkeypatch.setattr(port, method, use_and_fail)
+    with pytest.raises((StorageFull, InvalidOperation)) as refused:
+        call()
+
+    assert theirs == [item.id for item in house.items(house.service.base(refused.value.details["base_id"]))]
+
+
+def test_an_import_into_a_base_that_somebody_uses_is_refused(house, bundle, docs_of, monkeypatch):
+    """Under the name of one of its own: it is refused, and theirs stays and is indexed."""
+    (docs_of / "n.md").write_text("theirs")
+    stage = LocalRawFiles.stage_stream
+
+    def after_them(files, base_id, stream):
+        house.add(house.service.base(base_id), docs_of / "n.md")
+        return stage(files, base_id, stream)
+
+    monkeypatch.setattr(LocalRawFiles, "stage_stream", after_them)
+    with pytest.raises(InvalidOperation) as refused:
+        house.service.import_base(bundle)
+    house.work()
+
+    base = house.service.base(refused.value.details["base_id"])
+    assert [("n.md", "completed")] == [(item.relative_path, item.status) for item in house.items(base)]
+    assert ["theirs"] == [hit.text for hit in house.service.search(base.id, "theirs").hits]
+    assert (["n.md"], 0) == (house.raw(base), house.staged(base))
 
 
 def test_names_find_bases_unless_two_share_one(house):
@@ -219,6 +294,20 @@ def test_a_base_that_cannot_be_removed_stays_hidden_and_can_be_deleted_again(hou
         with pytest.raises(BaseNotFound):
             call()
     house.service.delete_base(base.id)
+    assert no_trace(house, base.id)
+
+
+def test_a_base_whose_lock_is_held_is_hidden_at_once(make_house):
+    """The call tells that it is busy, but its jobs are closed and it is not found any more; recovery removes it."""
+    house, other = make_house(lock_seconds=0.05), make_house()
+    base = house.base()
+    house.notes(base, "lighthouse")
+    with other.rt.locks.base(base.id), pytest.raises(BaseBusy):
+        house.service.delete_base(base.id)
+
+    assert ([], JobStatus.CANCELLED) == (house.service.list_bases(), house.jobs()[0].status)
+    recovery.sweep(house.rt)
+    assert [] == house.service.list_bases(include_deleting=True)
     assert no_trace(house, base.id)
 
 

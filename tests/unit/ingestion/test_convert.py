@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from knowledge.errors import ConverterMissing, UnsupportedSource
+from knowledge.errors import ConverterMissing, InvalidOperation, UnsupportedSource
 from knowledge.ingestion import conversions, recovery
 from knowledge.model.inputs import DirectoryInput, FileInput
 from knowledge.model.jobs import JobStatus, JobType
@@ -412,6 +412,19 @@ def test_others_go_on_while_one_converts(make, tmp_path):
     assert [ItemStatus.COMPLETED] * 2 == [house.item(item).status for item in others]
     assert ItemStatus.PROCESSING is house.item(endless).status
     house.service.delete_base(base.id)
+
+
+def test_job_that_follows_a_check_cannot_be_hurried(house, tmp_path):
+    """It starts when the check has ended; the refusal names that, and nothing has changed."""
+    (item,) = house.add(house.base(file_processor="ocr"), scan(tmp_path / "log.pdf", LOG))
+    check = begin(house, item)
+    (follower,) = [job for job in house.jobs(JobStatus.PENDING) if job.after == check.id]
+
+    with pytest.raises(InvalidOperation, match=check.id):
+        house.service.requeue_job(follower.id)
+
+    assert follower == house.service.job(follower.id)
+    settle(house, item)
 
 
 def test_why_tells_of_the_conversion(house, tmp_path):

@@ -46,6 +46,17 @@ def test_hidden_from_the_commit_on_and_gone_in_the_end(house, base, docs):
     assert not (house.root / "bases" / base.id / "raw" / "docs").exists()
 
 
+def test_what_lies_in_a_deleted_folder_is_explained_by_its_delete(house, base, docs):
+    """The job names only the folder."""
+    (root,) = house.add(base, docs)
+    house.work()
+    leaf = next(item for item in house.items(base) if item.title == "c.md")
+    house.service.delete_items(base.id, [root.id])
+
+    told = house.service.why(leaf.id)
+    assert (house.job_of(root), "It waits for a worker.") == (told.job, told.explanation)
+
+
 def test_no_deleted_word_is_left_on_the_disk(house, base, docs):
     """Neither in free pages, nor in word lists, nor in a log: nothing to find when the delete has settled, and later."""
     for number in range(40):

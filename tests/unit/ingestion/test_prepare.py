@@ -410,3 +410,28 @@ def test_children_of_a_folder_are_told_from_neighbours(house, base, tmp_path):
         children = items.children(tx, base.id, root.id)
 
     assert ["docs/a.md"] == [child.path for child in children]
+
+
+@pytest.mark.parametrize("is_purged", [True, False])
+def test_somebody_else_may_delete_what_has_vanished(house, base, docs, monkeypatch, is_purged):
+    """While the folders are read: the reindex ends well, and deletes the rest of what has vanished."""
+    (root,) = house.add(base, docs)
+    house.work()
+    found = by_name(house, base)
+    (docs / "a.md").unlink()
+    (docs / "inner" / "b.md").unlink()
+    house.service.reindex_items(base.id, [root.id])
+    house.deliver(house.sender.waiting.popleft())
+    finish = prepare._Expansion._finish
+
+    def delete_first(expansion):
+        house.service.delete_items(base.id, [found["a.md"].id])
+        if is_purged:
+            house.deliver(house.job_of(found["a.md"]).id)
+        finish(expansion)
+
+    monkeypatch.setattr(prepare._Expansion, "_finish", delete_first)
+    house.work()
+
+    assert {"docs", "inner", "deep", "c.md"} == set(by_name(house, base))
+    assert {COMPLETED} == {item.status for item in house.items(base)}

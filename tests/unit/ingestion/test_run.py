@@ -290,6 +290,25 @@ def test_a_redelivered_message_of_a_lost_retry_run_starts_it_again(house, delete
     assert (1, True) == (again.job.losses, again.job.run_token != delete_run.job.run_token)
 
 
+def test_a_run_that_renews_its_lease_just_in_time_is_not_taken_for_lost(house, index_run, monkeypatch):
+    """Between the claim that was refused and the look at its row."""
+    house.age(index_run.job.id, lease_until=1)
+    attempt = claims._try
+
+    def renewing(rt, job_id):
+        answer = attempt(rt, job_id)
+        index_run.renew()
+        return answer
+
+    monkeypatch.setattr(claims, "_try", renewing)
+
+    assert claims.claim(house.rt, index_run.job.id) is None
+    assert (JobStatus.RUNNING, ItemStatus.PROCESSING) == (
+        house.service.job(index_run.job.id).status,
+        item_of(house, index_run).status,
+    )
+
+
 def test_a_lost_run_of_a_busy_base_is_left_to_the_sweep(make_house):
     """The message is dropped without an error; the row stays for the sweep."""
     house, other = make_house(), make_house()

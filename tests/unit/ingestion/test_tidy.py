@@ -92,6 +92,18 @@ def test_one_base_that_cannot_be_tidied_does_not_keep_the_others_from_it(make_ho
     assert [["lost.md"], []] == [house.raw(base) for base in bases]
 
 
+def test_a_stray_file_among_the_locks_does_not_end_the_round(house, base):
+    """Its name cannot be a base's."""
+    stranger = house.root / "bases" / base.id / "raw" / "lost.md"
+    stranger.parent.mkdir(parents=True)
+    stranger.write_text("lost")
+    age(stranger)
+    (house.root / "locks" / ".DS_Store").touch()
+
+    assert tidy(house.rt)
+    assert [] == house.raw(base)
+
+
 def tidy_in_thread(house):
     """Locks are by thread, so the holder and the tidier must be two."""
     tidier = threading.Thread(target=tidy, args=(house.rt,))

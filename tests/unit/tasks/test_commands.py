@@ -28,6 +28,7 @@ from knowledge.service import KnowledgeService
 from tasks import commands
 from tests.house import House
 from tests.near import Near
+from tests.regression.faults import hooked, raising
 
 
 @pytest.fixture
@@ -268,7 +269,7 @@ def test_what_is_not_offered_or_does_not_fit_is_refused(near, operation, argumen
 
 
 def test_answer_that_is_too_large_is_refused(near, house, monkeypatch):
-    """The broker is no place for a whole directory's text; the error says so."""
+    """The broker is no place for a whole directory's text; the error says so. What was done is told all the same."""
     base = near.create_base(BaseInput(name="light"))
     near.add_items(base.id, [NoteInput(content="word " * 2000)])
     house.work()
@@ -277,6 +278,45 @@ def test_answer_that_is_too_large_is_refused(near, house, monkeypatch):
 
     with pytest.raises(InvalidInput, match="too large"):
         near.chunks(base.id, item.id)
+    monkeypatch.setattr(wire, "MAX_ANSWER_BYTES", 50)
+    assert 1 == len(near.restore_base(base.id, "again", None).items)
+
+
+def test_questions_change_nothing(near, house, inbox):
+    """Each is answered while nothing can be written, so that an answer that is refused takes nothing back; a new one is added
+    here."""
+    base = near.create_base(BaseInput(name="light", embedder="hashing"))
+    (inbox / "log.txt").write_text("The lamp was changed.")
+    (item,) = near.add_items(base.id, [FileInput(path=inbox / "log.txt")]).items
+    house.work()
+    in_base = {"base_id": base.id}
+    of_item = {"item_id": item.id}
+    asked = {
+        "base": {"id_or_name": base.id},
+        "chunks": in_base | of_item,
+        "coverage": in_base,
+        "failures": in_base,
+        "file_path": of_item,
+        "find_bases": {"query": {}},
+        "item": of_item,
+        "job": {"job_id": house.job_of(item).id},
+        "list_groups": {},
+        "list_items": in_base,
+        "list_jobs": {},
+        "preview": of_item,
+        "search": in_base | {"query": "lamp"},
+        "status_counts": in_base,
+        "why": of_item,
+        "workers": {},
+    }
+    writes = raising(AssertionError("a question that writes"))
+    files = dict.fromkeys(("stage_file", "stage_stream", "stage_text", "publish", "remove", "remove_base"), writes)
+
+    assert wire.QUESTIONS == set(asked) <= wire.OPERATIONS
+    assert {"search"} == wire.QUESTIONS & wire.MAY_WAIT, "it waits for an embedder; the others would wait for a base"
+    with hooked(house, db={"write": writes}, locks={"base": writes}, files=files, indexes={"create": writes, "drop": writes}):
+        for operation, arguments in asked.items():
+            commands.answer(house.rt, operation, arguments)
 
 
 # how many at once ------------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 import os
 import threading
 from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
 from celery import Celery, _state, current_app
@@ -12,12 +13,13 @@ from knowledge.catalog import jobs, workers
 from knowledge.catalog.rows import WORKER
 from knowledge.errors import DatabaseBusy
 from knowledge.ingestion import run as runs
+from knowledge.ingestion.boot import ParkPending
 from knowledge.ingestion.run import Run
 from knowledge.locks.process import this_process
 from knowledge.model.jobs import KINDS, JobStatus, JobType
 from knowledge.model.status import ItemStatus
 from knowledge.pipeline.conversion.docling import DoclingProcessor
-from tasks import check_file_processing_result, delete_subtree, index_documents, job, prepare_root, process, signals
+from tasks import check_file_processing_result, delete_subtree, index_documents, job, lease, prepare_root, process, signals
 from tasks import heartbeat as beats
 from tasks.heartbeat import Heartbeat
 from tasks.lease import LeaseKeeper
@@ -197,6 +199,26 @@ def test_a_run_that_hangs_is_settled_by_the_keeper(make_house):
     assert "stalled" == house.item(run.job.only_item).error
 
 
+def test_the_keeper_keeps_the_run_that_follows_one_that_hung(quick, monkeypatch):
+    """The hung one came back while it was settled, and the next one has begun: that is renewed."""
+    hung = claimed(quick)
+    hung.progressed_at -= quick.rt.options.stall_seconds + 1
+    keeper = LeaseKeeper()
+    is_settling, has_next = threading.Event(), threading.Event()
+
+    def settle(run):
+        is_settling.set()
+        assert has_next.wait(5)
+
+    monkeypatch.setattr(lease, "settle_stalled", settle)
+    with keeper.keeping(hung):
+        assert is_settling.wait(5)
+    following = claimed(quick)
+    with keeper.keeping(following):
+        has_next.set()
+        eventually(lambda: quick.service.job(following.job.id).lease_until > following.job.lease_until, "a renewal")
+
+
 def test_the_keeper_serves_one_run_after_the_other(quick):
     """A thousand short jobs and then a long one: the long one is renewed."""
     keeper = LeaseKeeper()
@@ -275,6 +297,16 @@ def test_another_workers_row_is_not_removed(working, heartbeat):
         heartbeat.stop()
 
     assert 1 == len(working.service.workers())
+
+
+def test_a_worker_that_cannot_report_for_work_does_not_start(working, make_house, monkeypatch):
+    """Its boot may have to park what waits; a worker that begins without that could spend."""
+    busy = make_house(busy_timeout_seconds=0.05)
+    monkeypatch.setattr(process, "_runtime", (os.getpid(), busy.rt))
+    current_app.knowledge_park_pending = ParkPending.BILLED
+
+    with working.db.write(), pytest.raises(SystemExit, match="does not start"):
+        signals._report("index@here", SimpleNamespace(max_memory_per_child=None))
 
 
 def test_a_signal_handler_does_not_wait_for_the_transaction_that_it_interrupted(working, heartbeat, monkeypatch):
