@@ -61,8 +61,10 @@ class FileLocks:
                 self._flocks.free(lock)
 
     def base_ids(self) -> list[str]:
+        """See `Locks.base_ids`. What lies there under a name that no base could have is not ours."""
         with suppress(FileNotFoundError):
-            return sorted(entry.name for entry in os.scandir(self._directory) if not entry.name.endswith(_FLIGHT))
+            names = [entry.name for entry in os.scandir(self._directory)]
+            return sorted(name for name in names if _NAME.fullmatch(name) and not name.endswith(_FLIGHT))
         return []
 
     def forget(self, base_id: str) -> None:

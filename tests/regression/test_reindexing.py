@@ -19,7 +19,7 @@ from knowledge.ingestion import reindex
 from knowledge.ingestion.run import perform
 from knowledge.model.inputs import NoteInput
 from knowledge.model.jobs import JobStatus, JobType
-from knowledge.model.status import INDEXING_INTERRUPTED, ItemStatus
+from knowledge.model.status import ItemStatus
 from tests.regression.failed import fail_base
 from tests.regression.faults import Refused, hooked, raising, refusing
 from tests.rows import new_folder, new_item
@@ -232,20 +232,6 @@ def test_089_a_cancelled_reindex_leaves_its_roots_alone(house, files, is_running
 
     assert JobStatus.CANCELLED is house.service.job(receipt.job_id).status
     assert before == _state(house, one.base_id)
-
-
-def test_089_a_cancelled_backfill_fails_its_roots(house, lexical):
-    """They lack the vectors that their base promises by now; one call makes up for it."""
-    house.service.enable_embedder(lexical.id, "hashing")
-    (job,) = house.jobs(JobStatus.PENDING)
-
-    house.service.cancel_job(job.id)
-
-    failed = {(item.status, item.error) for item in house.items(lexical) if item.group_id is None}
-    assert {(ItemStatus.FAILED, INDEXING_INTERRUPTED)} == failed
-    house.service.reindex_interrupted(lexical.id)
-    house.work()
-    assert {ItemStatus.COMPLETED} == {item.status for item in house.items(lexical)}
 
 
 def test_two_reindexes_of_one_item_do_not_overtake_each_other(house, files, write):
