@@ -3,13 +3,16 @@
 from knowledge.catalog import bases, items
 from knowledge.catalog.rows import ITEM
 from knowledge.db.columns import utc_now
-from knowledge.model.ids import new_item_id
+from knowledge.model.ids import new_base_id, new_item_id
 from knowledge.model.inputs import BaseInput
 from knowledge.model.status import ItemStatus, ItemType
 
 
 def new_base(tx, **more):
-    return bases.insert(tx, BaseInput(name="shelf", **more), None).id
+    base_id = new_base_id()
+    bases.insert(tx, base_id, BaseInput(name="shelf", **more), None)
+    bases.reveal(tx, base_id)
+    return base_id
 
 
 def new_item(tx, base_id, parent=None, *, kind=ItemType.NOTE, status=ItemStatus.PROCESSING, **columns):

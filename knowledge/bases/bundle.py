@@ -29,11 +29,10 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from knowledge.bases.bundle_data import data_of
-from knowledge.bases.create import create_base
-from knowledge.bases.undo import undo
+from knowledge.bases.making import making
 from knowledge.catalog import bases, groups, items, jobs, paths, status
 from knowledge.db.columns import utc_now
-from knowledge.errors import BundleUnreadable, GroupNotFound, InvalidOperation, InvalidUrl, ModelNotFound, UnsafePath
+from knowledge.errors import BundleUnreadable, GroupNotFound, InvalidUrl, ModelNotFound, UnsafePath
 from knowledge.files.paths import guard
 from knowledge.files.store import Staged
 from knowledge.ingestion import origin
@@ -138,20 +137,15 @@ def import_base(rt: Runtime, bundle_path: Path) -> Base:
     Raises:
         BundleUnreadable: the file is no bundle, is damaged, unpacks to far too much, or names a path it must not.
         BaseNotFound: somebody deleted the new base meanwhile. StorageFull, StorageFailed, BaseBusy. Nothing is left.
-        InvalidOperation: somebody has put something into it meanwhile; with that alone it stays.
     """
     with _opened(rt, bundle_path) as archive:
         bundle = _manifest(archive)
         vectors = _vectors(archive)
         error = _verdict(rt, bundle, vectors)
-        made = create_base(rt, _settings(rt, bundle, error))
-        try:
+        with making(rt, _settings(rt, bundle, error)) as made:
             if error is None and isinstance(vectors, Mapping):
                 _keep_paid(rt, made, vectors)
             _fill(rt, made, bundle, archive, error)
-        except BaseException as failure:
-            undo(rt, made, failure)
-            raise
     rt.dispatch.publish_due(made.id)
     with rt.db.read() as tx:
         return bases.get(tx, made.id)
@@ -204,10 +198,8 @@ def _fill(rt: Runtime, made: Base, bundle: Bundle, archive: zipfile.ZipFile, err
         for item in bundle.items:
             if item.type not in CONTAINERS and item.relative_path is not None:
                 staged[item.relative_path] = _unpacked(rt, made, archive, item.relative_path)
-        with rt.locks.base(made.id), placing(rt, made.id) as placed, rt.db.write(durable=True) as tx:
-            bases.require_runnable(tx, made.id)
-            if not items.is_empty(tx, made.id):
-                raise InvalidOperation("Somebody has put something into this base while it was imported.", base_id=made.id)
+        with placing(rt, made.id) as placed, rt.db.write(durable=True) as tx:
+            bases.reveal(tx, made.id)
             items.insert(tx, made.id, [_row(rt, item, ids, error) for item in bundle.items])
             claims = paths.Claims(tx, made.id)
             for item in bundle.items:

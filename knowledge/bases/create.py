@@ -1,6 +1,6 @@
 """Create a base: row and index, or neither."""
 
-from knowledge.bases.undo import undo
+from knowledge.bases.making import making
 from knowledge.catalog import bases
 from knowledge.model.inputs import BaseInput
 from knowledge.model.views import Base
@@ -13,13 +13,6 @@ def create_base(rt: Runtime, wanted: BaseInput) -> Base:
     Raises:
         ModelNotFound: the embedder is not declared. IndexFault, StorageFull, StorageFailed: nothing is left behind.
     """
-    dimensions = rt.embedders.spec(wanted.embedder).dimensions if wanted.embedder else None
-    with rt.db.write(durable=True) as tx:
-        base = bases.insert(tx, wanted, dimensions)
-    try:
-        with rt.locks.base(base.id):
-            rt.indexes.create(base.id, base.dimensions)
-    except BaseException as error:
-        undo(rt, base, error)
-        raise
-    return base
+    with making(rt, wanted) as base, rt.db.write(durable=True) as tx:
+        bases.reveal(tx, base.id)
+        return bases.get(tx, base.id)

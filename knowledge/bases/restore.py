@@ -1,14 +1,14 @@
 """Rebuild a base into a new one, from its own bytes where it has them. The source is never changed."""
 
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
-from knowledge.bases.create import create_base
-from knowledge.bases.undo import undo
+from knowledge.bases.making import making
 from knowledge.catalog import bases, items
+from knowledge.db.engine import Tx
 from knowledge.errors import InvalidInput, InvalidOperation, KnowledgeError, SourceMissing
-from knowledge.ingestion import origin
-from knowledge.ingestion.add import admit
+from knowledge.ingestion import add, origin
 from knowledge.ingestion.incoming import Incoming
 from knowledge.ingestion.reindex import probe, require_allowed
 from knowledge.model.ids import BaseId
@@ -29,29 +29,38 @@ def restore_base(rt: Runtime, base_id: BaseId, name: str, embedder: str | None) 
     Raises:
         BaseNotFound, ModelNotFound. InvalidInput: the name is blank, or taken: nobody could tell the two apart.
         PathNotAllowed: a directory or archive that this caller may not have read; nothing has been made.
-        InvalidOperation: the roots were refused; the new base is gone again, or is named.
+        InvalidOperation: the roots were refused; the new base is gone again.
     """
     with rt.db.read() as tx:
         source = bases.get(tx, base_id)
         roots = items.roots(tx, base_id)
-        taken = bases.named(tx, name.strip())
-    if taken:
-        raise InvalidInput(f"There is a base named {name.strip()!r} already.", field="name", base_ids=taken)
+        _require_free(tx, name.strip())
     require_allowed(rt, [root for root in roots if root.type in CONTAINERS])  # files come from their stored bytes
     settings = _settings(source, name, embedder)
     with ExitStack() as files:
         incoming = [one for root in roots if (one := _incoming(rt, root, files)) is not None]
-        made = create_base(rt, settings)
-        try:
-            accepted = admit(rt, made.id, incoming).items if incoming else []
-        except BaseException as error:
-            is_gone = undo(rt, made, error)
-            if not isinstance(error, KnowledgeError):
-                raise
-            what = "is gone again" if is_gone else f"{made.id} is still there"
-            named = {} if is_gone else {"base_id": made.id}
-            raise InvalidOperation(f"The items were refused; the new base {what}.", reason=error.to_wire(), **named) from error
-    return RestoreReceipt(made, accepted, skipped_missing_sources=len(roots) - len(incoming))
+        with making(rt, settings) as made:
+            try:
+                accepted = add.fill(rt, made.id, incoming, partial(_reveal, made=made))
+            except KnowledgeError as error:
+                raise InvalidOperation("The items were refused; the new base is gone again.", reason=error.to_wire()) from error
+    rt.dispatch.publish_due(made.id)
+    with rt.db.read() as tx:
+        kept = items.visible(tx, made.id, accepted)
+        made = bases.get(tx, made.id, include_deleting=True)  # perhaps somebody has deleted it by now
+    in_order = [kept[item_id] for item_id in accepted if item_id in kept]
+    return RestoreReceipt(made, in_order, skipped_missing_sources=len(roots) - len(incoming))
+
+
+def _reveal(tx: Tx, *, made: Base) -> None:
+    """Raises `InvalidInput` if another restore was faster with this name."""
+    _require_free(tx, made.name)
+    bases.reveal(tx, made.id)
+
+
+def _require_free(tx: Tx, name: str) -> None:
+    if taken := bases.named(tx, name):
+        raise InvalidInput(f"There is a base named {name!r} already.", field="name", base_ids=taken)
 
 
 def _settings(source: Base, name: str, embedder: str | None) -> BaseInput:

@@ -1,7 +1,7 @@
 """Base rows: what exists, what may run, what is being removed."""
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Row, and_, bindparam, exists, func, or_, select, update
@@ -11,18 +11,19 @@ from knowledge.catalog.rows import BASE, ITEM
 from knowledge.db.columns import utc_now
 from knowledge.db.engine import Tx
 from knowledge.errors import BaseFailed, BaseNotFound, InvalidInput
-from knowledge.model.ids import BaseId, new_base_id
+from knowledge.model.ids import BaseId
 from knowledge.model.inputs import BaseInput, BaseQuery
 from knowledge.model.results import BasePage
 from knowledge.model.status import BaseStatus, ItemStatus
 from knowledge.model.views import Base
 
+BEING_MADE: Final = datetime.fromtimestamp(0, UTC)  #: stands in `deleting_at` for no instant
 _BY_ID: Final = select(BASE).where(BASE.c.id == bindparam("base_id"))
 
 
-def insert(tx: Tx, wanted: BaseInput, dimensions: int | None) -> Base:
+def insert(tx: Tx, base_id: BaseId, wanted: BaseInput, dimensions: int | None) -> Base:
+    """A base that is being made: until `reveal` it is as hidden as one that is being deleted, and removed if its maker dies."""
     now = utc_now()
-    base_id = new_base_id()
     if wanted.group_id:
         groups.require(tx, wanted.group_id)
     values = wanted.model_dump(exclude={"embedder", "rerank_model", "file_processor"})
@@ -36,10 +37,27 @@ def insert(tx: Tx, wanted: BaseInput, dimensions: int | None) -> Base:
             dimensions=dimensions,
             created_at=now,
             updated_at=now,
+            deleting_at=BEING_MADE,
             **values,
         )
     )
-    return get(tx, base_id)
+    return get(tx, base_id, include_deleting=True)
+
+
+def reveal(tx: Tx, base_id: BaseId) -> None:
+    """It is whole; everybody may see it from this commit on.
+
+    Raises:
+        BaseNotFound: somebody has deleted it meanwhile.
+    """
+    mine = (BASE.c.id == base_id) & (BASE.c.deleting_at == BEING_MADE)
+    if not tx.execute(update(BASE).where(mine).values(deleting_at=None)).rowcount:
+        raise BaseNotFound(base_id=base_id)
+
+
+def is_hidden(tx: Tx, base_id: BaseId) -> bool:
+    """Whether it is being made or deleted; False also if there is none."""
+    return tx.scalar(select(BASE.c.deleting_at).where(BASE.c.id == base_id)) is not None
 
 
 def get(tx: Tx, base_id: BaseId, *, include_deleting: bool = False) -> Base:
@@ -93,7 +111,7 @@ def require_runnable(tx: Tx, base_id: BaseId) -> Base:
 
 def page(tx: Tx, query: BaseQuery) -> BasePage:
     """One page of bases, ties by id in the same direction."""
-    conditions: list[ColumnElement[bool]] = []
+    conditions: list[ColumnElement[bool]] = [BASE.c.deleting_at.is_distinct_from(BEING_MADE)]
     if not query.include_deleting:
         conditions.append(BASE.c.deleting_at.is_(None))
     if query.search and query.search.strip():
@@ -161,7 +179,8 @@ def shard_of(tx: Tx, base_id: BaseId) -> str:
 
 def mark_deleting(tx: Tx, base_id: BaseId) -> None:
     """Hide the base; from this commit on it refuses everything but delete."""
-    tx.execute(update(BASE).where(BASE.c.id == base_id, BASE.c.deleting_at.is_(None)).values(deleting_at=utc_now()))
+    unmarked = BASE.c.deleting_at.is_(None) | (BASE.c.deleting_at == BEING_MADE)
+    tx.execute(update(BASE).where(BASE.c.id == base_id, unmarked).values(deleting_at=utc_now()))
 
 
 def remove(tx: Tx, base_id: BaseId) -> None:

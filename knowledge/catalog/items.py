@@ -155,11 +155,6 @@ def roots_at(tx: Tx, base_id: BaseId, names: Collection[str]) -> list[Item]:
     return [view(row) for row in rows]
 
 
-def is_empty(tx: Tx, base_id: BaseId) -> bool:
-    """Whether a base has no row at all, not even one that is being deleted."""
-    return tx.execute(select(ITEM.c.id).where(ITEM.c.base_id == base_id).limit(1)).first() is None
-
-
 def roots(tx: Tx, base_id: BaseId) -> list[Item]:
     """Every visible root, oldest first."""
     rows = tx.execute(

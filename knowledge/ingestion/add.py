@@ -4,10 +4,13 @@ Bytes are copied beside raw/ first. Then, under the base lock, one durable trans
 bytes are renamed into place inside it; a failure leaves neither rows nor files.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from knowledge.catalog import bases, items, jobs, requests
 from knowledge.catalog.requests import Request
+from knowledge.db.engine import Tx
 from knowledge.errors import InvalidInput
 from knowledge.files.store import Staged
 from knowledge.ingestion import conflicts, convert
@@ -69,16 +72,7 @@ def admit(
         and _done(rt, base_id, request) is None  # else they are what this request has added
     ):
         return AddReceipt(base_id, [], published=True, conflicts=found)
-    staged: dict[int, Staged] = {}
-    converted: dict[int, Staged] = {}
-    try:
-        for position, one in enumerate(incoming):
-            if one.bytes_at is not None:
-                staged[position] = rt.files.stage_file(base_id, one.bytes_at, one.reach)
-            elif one.text is not None:
-                staged[position] = rt.files.stage_text(base_id, one.text)
-            if one.converted_at is not None:
-                converted[position] = rt.files.stage_file(base_id, one.converted_at)
+    with _copied(rt, base_id, incoming) as copies:
         if strategy is Strategy.REPLACE:  # not before the new bytes are here: a source that fails must not cost the old item
             stop_those_in_the_way(rt, base_id, incoming, request)
         with rt.locks.base(base_id):
@@ -88,10 +82,43 @@ def admit(
                     make_room(rt, base_id, incoming)
                 elif strategy is Strategy.DETECT and (found := _conflicts(rt, base_id, incoming)):
                     return AddReceipt(base_id, [], published=True, conflicts=found)
-                accepted = _commit(rt, base_id, incoming, staged, converted, request)
-    finally:
-        rt.files.discard([*staged.values(), *converted.values()])  # what was published is no longer there
+                accepted = _commit(rt, base_id, incoming, copies, request)
     return _receipt(rt, base_id, accepted)
+
+
+def fill(rt: Runtime, base_id: BaseId, incoming: Sequence[Incoming], reveal: Callable[[Tx], None]) -> list[ItemId]:
+    """The items of a base that is being made, and so under its lock.
+
+    Args:
+        reveal: shows the base, in the transaction that brings the items.
+    """
+    with _copied(rt, base_id, incoming) as copies:
+        return _commit(rt, base_id, incoming, copies, first=reveal)
+
+
+@dataclass(frozen=True, slots=True)
+class _Copies:
+    """Bytes beside raw/, by the position of what they belong to."""
+
+    files: dict[int, Staged] = field(default_factory=dict)
+    converted: dict[int, Staged] = field(default_factory=dict)
+
+
+@contextmanager
+def _copied(rt: Runtime, base_id: BaseId, incoming: Sequence[Incoming]) -> Iterator[_Copies]:
+    """The bytes of all of them; what was not published is gone after the block."""
+    copies = _Copies()
+    try:
+        for position, one in enumerate(incoming):
+            if one.bytes_at is not None:
+                copies.files[position] = rt.files.stage_file(base_id, one.bytes_at, one.reach)
+            elif one.text is not None:
+                copies.files[position] = rt.files.stage_text(base_id, one.text)
+            if one.converted_at is not None:
+                copies.converted[position] = rt.files.stage_file(base_id, one.converted_at)
+        yield copies
+    finally:
+        rt.files.discard([*copies.files.values(), *copies.converted.values()])
 
 
 def _done(rt: Runtime, base_id: BaseId, request: Request | None) -> list[ItemId] | None:
@@ -111,12 +138,14 @@ def _commit(
     rt: Runtime,
     base_id: BaseId,
     incoming: Sequence[Incoming],
-    staged: dict[int, Staged],
-    converted: dict[int, Staged],
-    request: Request | None,
+    copies: _Copies,
+    request: Request | None = None,
+    first: Callable[[Tx], None] | None = None,
 ) -> list[ItemId]:
     ids = [new_item_id() for _ in incoming]
     with placing(rt, base_id) as placed, rt.db.write(durable=True) as tx:
+        if first is not None:
+            first(tx)
         base = bases.require_runnable(tx, base_id)
         items.insert(tx, base_id, [_row(item_id, one) for item_id, one in zip(ids, incoming, strict=True)])
         for position, (item_id, one) in enumerate(zip(ids, incoming, strict=True)):
@@ -124,11 +153,11 @@ def _commit(
                 continue
             path = free_path(rt, tx, base_id, item_id, one.name, directory=one.type in CONTAINERS)
             items.set_path(tx, item_id, path)
-            if position in staged:
+            if position in copies.files:
                 placed.append(path)
-                rt.files.publish(staged[position], path)
-            if position in converted:
-                placed.append(convert.place_result(rt, tx, item_id, converted[position]))
+                rt.files.publish(copies.files[position], path)
+            if position in copies.converted:
+                placed.append(convert.place_result(rt, tx, item_id, copies.converted[position]))
         if placed:
             rt.files.sync(base_id, placed)
         specs = [_job(rt, base_id, item_id, one) for item_id, one in zip(ids, incoming, strict=True)]

@@ -45,18 +45,32 @@ def purge(rt: Runtime, job: Job | None, base: Base, gone: Sequence[Doomed]) -> N
         status.reconcile(tx, base.id, {item.group_id for item in gone} - set(ids))
 
 
-def purge_base(rt: Runtime, base_id: BaseId) -> None:
-    """Remove what is left of a base that is being deleted; takes the base lock; can be repeated."""
-    with rt.locks.base(base_id):
-        with rt.db.write() as tx:
-            jobs.cancel_base(tx, base_id)
-            for job in jobs.running_in(tx, base_id):
-                jobs.revoke(tx, job)
-        conversions.stop_all(rt, base_id)
-        rt.indexes.drop(base_id)
-        rt.files.remove_base(base_id)
-        with rt.db.write() as tx:
-            bases.remove(tx, base_id)
+def purge_base(rt: Runtime, base_id: BaseId, *, wait_seconds: float | None = None) -> None:
+    """Remove what is left of a base that is being deleted; takes the base lock; can be repeated.
+
+    Args:
+        wait_seconds: for the lock; as long as any operation does unless told.
+    """
+    with rt.locks.base(base_id, wait_seconds=wait_seconds):
+        remove_base(rt, base_id)
+    forget_base(rt, base_id)
+
+
+def remove_base(rt: Runtime, base_id: BaseId) -> None:
+    """The same under the base lock, which the caller holds."""
+    with rt.db.write() as tx:
+        jobs.cancel_base(tx, base_id)
+        for job in jobs.running_in(tx, base_id):
+            jobs.revoke(tx, job)
+    conversions.stop_all(rt, base_id)
+    rt.indexes.drop(base_id)
+    rt.files.remove_base(base_id)
+    with rt.db.write() as tx:
+        bases.remove(tx, base_id)
+
+
+def forget_base(rt: Runtime, base_id: BaseId) -> None:
+    """What else there is of a base that is gone; its lock is free."""
     rt.db.truncate_log()
     with suppress(BaseBusy):  # somebody waits for it, and will find that the base is gone; tidying removes the file
         rt.locks.forget(base_id)

@@ -156,7 +156,15 @@ def _unfinished_deletes(rt: Runtime) -> None:
         log.warning("unfinished deletes taken up", extra={"base": base_id, "roots": len(roots)})
 
     each_base(found, take_up)
-    each_base(halfway, partial(purge_base, rt))
+    each_base(halfway, partial(_purge_halfway, rt))
+
+
+def _purge_halfway(rt: Runtime, base_id: BaseId) -> None:
+    """What is left of a base; not while somebody holds its lock, who deletes it himself, or is making it."""
+    try:
+        purge_base(rt, base_id, wait_seconds=0)
+    except BaseBusy:
+        log.info("base is busy; a later sweep looks again", extra={"base": base_id})
 
 
 def _unwanted_conversions(rt: Runtime) -> None:

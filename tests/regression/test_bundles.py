@@ -2,13 +2,14 @@
 
 import io
 import json
+import threading
 import zipfile
 
 import numpy as np
 import pytest
 
 from knowledge.bases import bundle as bundles
-from knowledge.errors import BaseFailed, BaseNotFound, BundleUnreadable, StorageFull
+from knowledge.errors import BaseBusy, BaseFailed, BaseNotFound, BundleUnreadable, StorageFull
 from knowledge.model.documents import text_hash
 from knowledge.model.status import BaseStatus, ItemStatus
 from tests.archives import written, zipped
@@ -246,17 +247,27 @@ def test_an_import_that_breaks_leaves_nothing(house, pack, method, fault):
     _nothing_left(house)
 
 
-def test_a_base_deleted_in_mid_import_stays_deleted(house, pack):
+def test_a_base_deleted_in_mid_import_stays_deleted(make_house, pack):
     """The import says that it is gone; no byte of it comes after."""
-    plain = house.service
+    house = make_house(lock_seconds=0.1)
+    refusals = []
 
-    def delete(*_, **__):
-        for base in plain.list_bases():
-            plain.delete_base(base.id)
+    def delete():
+        (made,) = house.service.list_bases(include_deleting=True)
+        try:
+            house.service.delete_base(made.id)
+        except BaseBusy as busy:  # accepted: the maker has the lock
+            refusals.append(busy)
 
-    with hooked(house, files={"stage_stream": delete}), pytest.raises(BaseNotFound):
+    def meanwhile(*_, **__):
+        other = threading.Thread(target=delete)
+        other.start()
+        other.join()
+
+    with hooked(house, files={"stage_stream": meanwhile}), pytest.raises(BaseNotFound):
         house.service.import_base(pack())
 
+    assert refusals
     _nothing_left(house)
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from knowledge.errors import BaseNotFound, InvalidInput, InvalidOperation, ModelNotFound, StorageFailed, StorageFull, UnsafePath
+from knowledge.ingestion import recovery
 from knowledge.model.ids import BaseId
 from knowledge.model.inputs import BaseInput, NoteInput
 from knowledge.model.status import BaseStatus, ItemStatus
@@ -124,8 +125,8 @@ def test_077_a_source_that_cannot_even_be_looked_at_makes_no_base(house, base, w
     assert [base.id] == [one.id for one in house.service.list_bases(include_deleting=True)] == house.rt.files.base_ids()
 
 
-def test_077_a_base_that_cannot_be_taken_back_is_named(house, base, write):
-    """Then the person can delete it."""
+def test_077_a_base_that_cannot_be_taken_back_is_hidden(house, base, write):
+    """The next sweep removes it, and its name is free meanwhile."""
     house.add(base, write("one.md", "one"))
     house.work()
     faults = {"stage_file": raising(StorageFull()), "remove_base": raising(StorageFailed("no right"))}
@@ -133,9 +134,11 @@ def test_077_a_base_that_cannot_be_taken_back_is_named(house, base, write):
     with hooked(house, files=faults), pytest.raises(InvalidOperation) as refusal:
         house.service.restore_base(base.id, "new", None)
 
-    (left,) = [one for one in house.service.list_bases(include_deleting=True) if one.id != base.id]
-    assert left.id == refusal.value.details["base_id"]
-    assert left.id in str(refusal.value)
+    assert StorageFull.code == refusal.value.details["reason"]["code"]
+    assert [base.id] == [one.id for one in house.service.list_bases()]
+    house.service.restore_base(base.id, "new", None)
+    recovery.sweep(house.rt)
+    assert ["new", base.name] == [one.name for one in house.service.list_bases(include_deleting=True)]
 
 
 def test_078_only_roots_are_copied(house, base, root, docs):

@@ -1,6 +1,8 @@
 """Bases come whole or not at all, and go for good."""
 
 import json
+import os
+import signal
 import threading
 from zipfile import ZipFile
 
@@ -18,18 +20,16 @@ from knowledge.errors import (
     InvalidOperation,
     ModelNotFound,
     StorageFailed,
-    StorageFull,
 )
 from knowledge.files.local import LocalRawFiles
 from knowledge.ingestion import index, recovery
 from knowledge.ingestion.run import perform
 from knowledge.ingestion.tidy import tidy
-from knowledge.model.inputs import BaseInput, NoteInput
+from knowledge.model.inputs import BaseInput, BaseQuery, NoteInput
 from knowledge.model.jobs import JobStatus
 from knowledge.model.status import BaseStatus
 from knowledge.pipeline.vectorstore.sqlite import SqliteIndexStores
 from tests.house import DIMENSIONS
-from tests.rows import new_item
 
 
 def no_trace(house, base_id):
@@ -101,7 +101,7 @@ def test_a_base_whose_index_cannot_be_made_leaves_nothing(house, monkeypatch, er
 
 
 def test_a_failing_clean_up_does_not_hide_the_error(house, monkeypatch):
-    """The error names the base, which is hidden, and recovery removes it."""
+    """The base is hidden, and recovery removes it."""
 
     def no_index(self, base_id, dimensions):
         raise IndexFault
@@ -112,11 +112,11 @@ def test_a_failing_clean_up_does_not_hide_the_error(house, monkeypatch):
     monkeypatch.setattr(SqliteIndexStores, "create", no_index)
     with monkeypatch.context() as patched:
         patched.setattr(LocalRawFiles, "remove_base", stuck)
-        with pytest.raises(IndexFault) as refused:
+        with pytest.raises(IndexFault):
             house.base()
 
     (left,) = house.service.list_bases(include_deleting=True)
-    assert (left.id, []) == (refused.value.details["base_id"], house.service.list_bases())
+    assert [] == house.service.list_bases()
     recovery.sweep(house.rt)
     assert [] == house.service.list_bases(include_deleting=True)
     assert no_trace(house, left.id)
@@ -132,50 +132,81 @@ def bundle(tmp_path):
     return tmp_path / "bundle.zip"
 
 
-@pytest.mark.parametrize("operation", ["create", "import", "restore"])
-def test_a_base_that_somebody_has_put_something_into_is_not_taken_back(house, bundle, docs_of, monkeypatch, operation):
-    """It was to be seen all the time: with that alone it stays, and the error names it."""
+@pytest.fixture
+def old(house, docs_of):
+    """A base to restore from."""
     old = house.base()
     house.add(old, docs_of / "a.md")
     house.work()
-    theirs = []
+    return old
 
-    def use_and_fail(*_, **__):
-        (new,) = [base for base in house.service.list_bases() if base.id != old.id]
-        with house.db.write() as tx:
-            theirs.append(new_item(tx, new.id))
-        raise StorageFull
 
-    port, method, call = {
+@pytest.fixture(params=["create", "import", "restore"])
+def making(request, house, bundle, old):
+    """(port, method, call): makes a base, and what it calls when that is half made."""
+    return {
         "create": (SqliteIndexStores, "create", house.base),
         "import": (LocalRawFiles, "stage_stream", lambda: house.service.import_base(bundle)),
         "restore": (LocalRawFiles, "stage_file", lambda: house.service.restore_base(old.id, "new", None)),
-    }[operation]
-    monkeypatch.setattr(port, method, use_and_fail)
-    with pytest.raises((StorageFull, InvalidOperation)) as refused:
+    }[request.param]
+
+
+def half_made(house, old):
+    (new,) = [base for base in house.service.list_bases(include_deleting=True) if base.id != old.id]
+    return new
+
+
+def test_a_new_base_is_seen_when_it_is_whole(house, old, making, monkeypatch):
+    """Before that nobody finds it, nobody can add to it, and no sweep takes it for one that is being deleted."""
+    port, method, call = making
+    real, seen = getattr(port, method), []
+
+    def look(*arguments, **options):
+        new = half_made(house, old)
+        with pytest.raises(BaseNotFound):
+            house.notes(new, "mine")
+        recovery.sweep(house.rt)
+        seen.extend([house.service.list_bases(), house.service.find_bases(BaseQuery(include_deleting=True)).bases])
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(port, method, look)
+    call()
+
+    assert [[old.id], [old.id]] == [[base.id for base in bases] for bases in seen]
+    assert 2 == len(house.service.list_bases())
+
+
+def test_a_maker_that_dies_leaves_nothing(house, old, making, monkeypatch):
+    """The next sweep removes what it had begun, and it can be begun again."""
+    port, method, call = making
+    if (child := os.fork()) == 0:
+        monkeypatch.setattr(port, method, lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
         call()
+        os._exit(0)
+    assert -signal.SIGKILL == os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    left = half_made(house, old)
+    recovery.sweep(house.rt)
 
-    assert theirs == [item.id for item in house.items(house.service.base(refused.value.details["base_id"]))]
+    assert no_trace(house, left.id)
+    call()
+    assert 2 == len(house.service.list_bases(include_deleting=True))
 
 
-def test_an_import_into_a_base_that_somebody_uses_is_refused(house, bundle, docs_of, monkeypatch):
-    """Under the name of one of its own: it is refused, and theirs stays and is indexed."""
-    (docs_of / "n.md").write_text("theirs")
-    stage = LocalRawFiles.stage_stream
+def test_of_two_restores_with_one_name_one_is_refused(house, old, monkeypatch):
+    """Whichever ends last, although the name was free when it began."""
+    real = LocalRawFiles.stage_file
 
-    def after_them(files, base_id, stream):
-        house.add(house.service.base(base_id), docs_of / "n.md")
-        return stage(files, base_id, stream)
+    def overtaken(*arguments, **options):
+        monkeypatch.setattr(LocalRawFiles, "stage_file", real)
+        house.service.restore_base(old.id, "new", None)
+        return real(*arguments, **options)
 
-    monkeypatch.setattr(LocalRawFiles, "stage_stream", after_them)
+    monkeypatch.setattr(LocalRawFiles, "stage_file", overtaken)
     with pytest.raises(InvalidOperation) as refused:
-        house.service.import_base(bundle)
-    house.work()
+        house.service.restore_base(old.id, "new", None)
 
-    base = house.service.base(refused.value.details["base_id"])
-    assert [("n.md", "completed")] == [(item.relative_path, item.status) for item in house.items(base)]
-    assert ["theirs"] == [hit.text for hit in house.service.search(base.id, "theirs").hits]
-    assert (["n.md"], 0) == (house.raw(base), house.staged(base))
+    assert "name" == refused.value.details["reason"]["details"]["field"]
+    assert ["new", "shelf"] == sorted(base.name for base in house.service.list_bases(include_deleting=True))
 
 
 def test_names_find_bases_unless_two_share_one(house):
