@@ -72,6 +72,16 @@ def reserve(tx: Tx, base_id: BaseId, item_id: ItemId, name: str, *, folder: str 
     return path
 
 
+def is_free(tx: Tx, base_id: BaseId, path: str) -> bool:
+    return tx.scalar(_HOLDER, {"base_id": base_id, "folded": folded(path)}) is None
+
+
+def move(tx: Tx, base_id: BaseId, item_id: ItemId, path: str, free: str) -> None:
+    """The item has another path now, which nobody holds."""
+    release(tx, base_id, item_id, path)
+    tx.execute(_HOLD, [{"base_id": base_id, "folded": folded(free), "item_id": item_id}])
+
+
 def release(tx: Tx, base_id: BaseId, item_id: ItemId, path: str) -> None:
     """The item does not need this path any more; nothing happens if it does not hold it."""
     mine = (PATH.c.base_id == base_id) & (PATH.c.folded == folded(path)) & (PATH.c.item_id == item_id)

@@ -29,6 +29,7 @@ CHUNK_BYTES: Final = 1 << 20
 _DATABASE_ENDS: Final = ("", "-wal", "-shm", "-journal")  #: what SQLite lays beside a database
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
 _NO_SUCH: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
 _SURROGATES: Final = re.compile(r"[\ud800-\udfff]")
 _TOKEN: Final = re.compile(r"[0-9a-f]{32}")
@@ -94,6 +95,19 @@ class LocalRawFiles:
             if not overwrite and _entry(name, folder) is not None:
                 raise StorageFailed("There is already a file at this path.", base_id=staged.base_id, path=path)
             os.rename(self._staged_path(staged), name, dst_dir_fd=folder)
+
+    def link(self, base_id: str, path: str, other: str) -> None:
+        """See `RawFiles.link`. Where the file system has no hard links, they are copied."""
+        with self.local(base_id, path) as place:
+            with _storage(base_id, path=other), self._folder_of(base_id, guard(other), create=True) as folder:
+                if folder is None:
+                    raise _crossing(other)
+                try:
+                    return os.link(place, PurePosixPath(other).name, dst_dir_fd=folder, follow_symlinks=False)
+                except OSError as error:
+                    if error.errno not in _NO_LINKS:
+                        raise
+            return self.publish(self.stage_file(base_id, place), other)
 
     def sync(self, base_id: str, paths: Iterable[str]) -> None:
         """See `RawFiles.sync`. Each folder on the way is synced once, deepest first, since it may be new as well."""

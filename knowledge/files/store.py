@@ -42,6 +42,14 @@ class RawFiles(Protocol):
         """Rename staged bytes to their place; parents are made. Refuses an existing target unless `overwrite`."""
         ...
 
+    def link(self, base_id: str, path: str, other: str) -> None:
+        """The bytes at `path` have `other` as a second path; parents are made. Refuses an existing target.
+
+        Raises:
+            SourceMissing: there are none at `path`.
+        """
+        ...
+
     def sync(self, base_id: str, paths: Iterable[str]) -> None:
         """Make the directory entries of these paths durable; called once per batch, before the rows are committed."""
         ...

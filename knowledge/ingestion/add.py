@@ -16,8 +16,8 @@ from knowledge.files.store import Staged
 from knowledge.ingestion import conflicts, convert
 from knowledge.ingestion.incoming import Incoming, check
 from knowledge.ingestion.placing import free_path, placing
-from knowledge.ingestion.replace import make_room, stop_those_in_the_way
-from knowledge.model.ids import BaseId, ItemId, new_item_id
+from knowledge.ingestion.replace import Replacement, stop_those_in_the_way
+from knowledge.model.ids import BaseId, ItemId, JobId, new_item_id
 from knowledge.model.inputs import ItemInput, Strategy
 from knowledge.model.jobs import JobSpec
 from knowledge.model.results import AddReceipt, Conflict
@@ -77,10 +77,12 @@ def admit(
             stop_those_in_the_way(rt, base_id, incoming, request)
         with rt.locks.base(base_id):
             accepted = _done(rt, base_id, request)  # the same request may have been faster
-            if accepted is None:
-                if strategy is Strategy.REPLACE:
-                    make_room(rt, base_id, incoming)
-                elif strategy is Strategy.DETECT and (found := _conflicts(rt, base_id, incoming)):
+            if accepted is None and strategy is Strategy.REPLACE:
+                replacement = Replacement(rt, base_id, incoming)
+                accepted = _commit(rt, base_id, incoming, copies, request, first=replacement.begin, last=replacement.hold)
+                replacement.end(accepted)
+            elif accepted is None:
+                if strategy is Strategy.DETECT and (found := _conflicts(rt, base_id, incoming)):
                     return AddReceipt(base_id, [], published=True, conflicts=found)
                 accepted = _commit(rt, base_id, incoming, copies, request)
     return _receipt(rt, base_id, accepted)
@@ -141,6 +143,7 @@ def _commit(
     copies: _Copies,
     request: Request | None = None,
     first: Callable[[Tx], None] | None = None,
+    last: Callable[[Tx, list[JobId]], None] | None = None,
 ) -> list[ItemId]:
     ids = [new_item_id() for _ in incoming]
     with placing(rt, base_id) as placed, rt.db.write(durable=True) as tx:
@@ -161,8 +164,10 @@ def _commit(
         if placed:
             rt.files.sync(base_id, placed)
         specs = [_job(rt, base_id, item_id, one) for item_id, one in zip(ids, incoming, strict=True)]
-        jobs.enqueue_all(tx, specs, shard=base.shard)
+        job_ids = jobs.enqueue_all(tx, specs, shard=base.shard)
         requests.keep(tx, base_id, request, ids)
+        if last is not None:
+            last(tx, job_ids)
     return ids
 
 

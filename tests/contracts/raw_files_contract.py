@@ -67,6 +67,20 @@ class RawFilesContract:
         files.publish(staged, "a.txt", overwrite=True)
         assert b"new" == self.read(files, "a.txt")
 
+    def test_second_path_of_the_same_bytes(self, files):
+        """Either stays when the other is removed; a path that is taken is refused, and so are bytes that are not there."""
+        self.put(files, "deep/a.txt")
+        files.link(BASE, "deep/a.txt", "b.txt")
+        files.remove(BASE, ["deep/a.txt"])
+
+        assert (b"words", {"b.txt"}) == (self.read(files, "b.txt"), self.paths(files))
+        self.put(files, "c.txt", "other")
+        with pytest.raises(StorageFailed):
+            files.link(BASE, "b.txt", "c.txt")
+        with pytest.raises(SourceMissing):
+            files.link(BASE, "deep/a.txt", "d.txt")
+        assert b"other" == self.read(files, "c.txt")
+
     @pytest.mark.parametrize("path", UNSAFE)
     def test_unsafe_path_is_refused_everywhere(self, files, path):
         """No method takes a path that leaves raw/."""
@@ -82,6 +96,11 @@ class RawFilesContract:
             files.remove(BASE, [], [path])
         with pytest.raises(UnsafePath):
             files.local(BASE, path).__enter__()
+        files.publish(staged, "here.txt")
+        with pytest.raises(UnsafePath):
+            files.link(BASE, "here.txt", path)
+        with pytest.raises(UnsafePath):
+            files.link(BASE, path, "there.txt")
 
     @pytest.mark.parametrize("base_id", ["..", "a/b", ""])
     def test_unsafe_base_id_is_refused(self, files, base_id):

@@ -1,12 +1,15 @@
 """Behaviours 38 to 53: adding, and what is in the way."""
 
+import os
+import signal
 import threading
 
 import pytest
 
-from knowledge.errors import BaseFailed, BinarySource, IndexFault, InvalidInput, LeaseLost, StorageFull, UnsupportedSource
+from knowledge.errors import BaseFailed, BinarySource, InvalidInput, LeaseLost, StorageFull, UnsupportedSource
 from knowledge.ingestion import index
 from knowledge.ingestion.run import perform
+from knowledge.ingestion.tidy import tidy
 from knowledge.model.inputs import DirectoryInput, FileInput, NoteInput, Strategy
 from knowledge.model.jobs import JobStatus, JobType
 from knowledge.model.quality import Quality
@@ -187,18 +190,41 @@ def test_046_a_source_that_fails_costs_the_old_item_nothing(house, base, write):
     assert ItemStatus.COMPLETED is house.item(old).status
 
 
-def test_046_a_crash_after_marking_is_finished_by_the_delete_job(house, base, write):
-    """The old one is committed as deleting, together with the job that removes it."""
-    (old,) = house.add(base, write("a/x.md", "the old lighthouse"))
+@pytest.mark.parametrize(
+    ("kind", "port", "method"),
+    [
+        ("file", "files", "publish"),
+        ("file", "files", "sync"),
+        ("file", "indexes", "open"),
+        ("file", "files", "link"),
+        ("file", "files", "remove"),
+        ("directory", "indexes", "open"),
+        ("directory", "files", "remove"),
+    ],
+)
+def test_046_a_caller_that_dies_leaves_the_old_item_or_the_new_one(house, base, write, docs, kind, port, method):
+    """Whenever it dies: one of the two is there in the end, indexed, and nothing is left of the other."""
+    (path, place) = (docs, docs / "a.md") if kind == "directory" else (write("a/x.md", ""),) * 2
+    place.write_text("the old lighthouse")
+    (old,) = house.add(base, path)
     house.work()
-
-    with hooked(house, indexes={"open": raising(IndexFault("crash"))}), pytest.raises(IndexFault):
-        _replace(house, base, write("b/x.md", "new"))
-
-    assert ItemStatus.DELETING is house.item(old).status
+    place.write_text("the new lighthouse")
+    if (child := os.fork()) == 0:
+        with hooked(house, **{port: {method: lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)}}):
+            given = DirectoryInput(path=path) if path.is_dir() else FileInput(path=path)
+            house.service.add_items(base.id, [given], strategy=Strategy.REPLACE)
+        os._exit(0)
+    assert -signal.SIGKILL == os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     house.work(hurry=True)
-    assert not house.exists(old)
-    assert [] == house.raw(base)
+    for stray in (house.root / "bases" / base.id / "raw").rglob("*"):
+        os.utime(stray, (0, 0))
+    tidy(house.rt)
+
+    (root,) = [item for item in house.items(base) if item.group_id is None]
+    expected = "the old lighthouse" if root.id == old.id else "the new lighthouse"
+    assert ItemStatus.COMPLETED is root.status
+    assert expected in {hit.text for hit in house.service.search(base.id, "lighthouse", limit=9).hits}
+    assert len(house.raw(base)) == house.rt.index(base).counts().materials == (3 if kind == "directory" else 1)
 
 
 def test_047_of_two_inputs_with_one_name_the_last_replaces(house, base, write):

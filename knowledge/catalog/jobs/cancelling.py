@@ -1,6 +1,7 @@
 """How others have jobs stop: waiting rows are closed at once, running ones are asked, and revoked if they do not listen."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, Row, exists, select, update
@@ -38,6 +39,13 @@ def cancel_base(tx: Tx, base_id: BaseId) -> None:
 def cancel_one(tx: Tx, job: Job) -> None:
     """The same for one job."""
     _cancel(tx, tx.execute(select(JOB.c.id, JOB.c.status).where(ACTIVE, JOB.c.id == job.id)).all())
+
+
+def hold(tx: Tx, job_ids: Sequence[str], seconds: float) -> None:
+    """Waiting jobs are due later than they are."""
+    later = utc_now() + timedelta(seconds=seconds)
+    waiting = JOB.c.id.in_(id_set(job_ids)) & (JOB.c.status == JobStatus.PENDING)
+    tx.execute(update(JOB).where(waiting).values(scheduled_at=later))
 
 
 def hurry(tx: Tx, job: Job) -> bool:

@@ -1,5 +1,6 @@
 """Raw files on a local disk: the contract, and what only a disk can do."""
 
+import errno
 import os
 import resource
 import subprocess
@@ -226,3 +227,18 @@ def test_many_threads_stage_at_once(files):
 def test_listing_of_an_unknown_base_is_empty(files):
     """A base without files has none."""
     assert ([], []) == (list(files.listing("nobody")), files.leftovers("nobody", 0))
+
+
+def test_bytes_are_copied_where_there_are_no_hard_links(files, monkeypatch):
+    """Some network file systems know none; the second path is as good."""
+
+    def refused(*_, **__):
+        raise OSError(errno.EPERM, "no links here")
+
+    files.publish(files.stage_text(BASE, "words"), "a.txt")
+    monkeypatch.setattr(os, "link", refused)
+    files.link(BASE, "a.txt", "b.txt")
+    files.remove(BASE, ["a.txt"])
+
+    with files.local(BASE, "b.txt") as place:
+        assert "words" == place.read_text()
