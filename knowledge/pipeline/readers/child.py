@@ -21,12 +21,16 @@ import os
 import shutil
 import signal
 import sys
+import time
 from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from knowledge.pipeline.readers.bound import bind_to
+
+REMOVAL_TRIES: Final = 50
+REMOVAL_PAUSE_SECONDS: Final = 0.1
 
 if TYPE_CHECKING:  # the guard is forked before anything of this is loaded
     from knowledge.model.budget import Budget
@@ -60,15 +64,22 @@ def _guarded_by(lifeline: int, scratch: str) -> int:
     for pipe in (0, 1, 2):
         os.close(pipe)  # else they would not end when the reader does
     with suppress(_ReaderEnded):
-        signal.signal(signal.SIGTERM, _wake)
-        bind_to(reader, signal.SIGTERM)
-        while os.read(lifeline, 1):
-            pass
+        try:
+            signal.signal(signal.SIGTERM, _wake)
+            bind_to(reader, signal.SIGTERM)
+            while os.read(lifeline, 1):
+                pass
+        finally:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the pipe and the system may both tell; one call is enough
     group = os.getpgrp()
     os.setpgid(0, 0)
     with suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
-    shutil.rmtree(scratch, ignore_errors=True)
+    for _ in range(REMOVAL_TRIES):
+        shutil.rmtree(scratch, ignore_errors=True)
+        if not os.path.lexists(scratch):
+            break
+        time.sleep(REMOVAL_PAUSE_SECONDS)  # who was killed just now may still have been writing
     os._exit(0)
 
 

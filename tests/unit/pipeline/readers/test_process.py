@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import replace
 
 import psutil
@@ -248,17 +249,26 @@ ReaderProcess(factory=FACTORY).read(Path(sys.argv[1]), "x", tell, lambda: None)
 """
 
 
-@pytest.mark.parametrize("what", ["start", "hold"])
-def test_nothing_outlives_an_owner_that_is_killed(tmp_path, what):
-    """kill -9 of a worker's slot: its reader is gone at once, with what it has started, even in a library's endless loop."""
-    (tmp_path / "x").write_text(what)
+@pytest.fixture
+def owned(tmp_path):
+    """Starts an owner whose reader is at work: (owner, pids that the reader tells, folder of its temporary files)."""
     temporary = tmp_path / "temporary"
     temporary.mkdir()
-    environment = os.environ | {"TMPDIR": str(temporary)}
-    owner = subprocess.Popen(
-        [sys.executable, "-c", OWNER, str(tmp_path / "x")], stdout=subprocess.PIPE, text=True, env=environment
-    )
-    pids = [int(pid) for pid in owner.stdout.readline().split()]
+
+    def owned(what):
+        (tmp_path / "x").write_text(what)
+        command = [sys.executable, "-c", OWNER, str(tmp_path / "x")]
+        environment = os.environ | {"TMPDIR": str(temporary)}
+        owner = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        return owner, [int(pid) for pid in owner.stdout.readline().split()], temporary
+
+    return owned
+
+
+@pytest.mark.parametrize("what", ["start", "hold"])
+def test_nothing_outlives_an_owner_that_is_killed(owned, what):
+    """kill -9 of a worker's slot: its reader is gone at once, with what it has started, even in a library's endless loop."""
+    owner, pids, temporary = owned(what)
     kept = list(temporary.iterdir())
 
     owner.kill()
@@ -267,6 +277,23 @@ def test_nothing_outlives_an_owner_that_is_killed(tmp_path, what):
     assert pids
     assert kept
     eventually(lambda: all(map(is_over, pids)), "the processes are gone")
+    eventually(lambda: not list(temporary.iterdir()), "their temporary files are gone")
+
+
+def test_being_told_twice_of_the_end_does_not_keep_the_guard_from_its_work(owned):
+    """The pipe and the system both tell; the second word comes while it removes the temporary files."""
+    owner, pids, temporary = owned("hold")
+    (scratch,) = temporary.iterdir()
+    for number in range(20_000):  # to remove them takes a while
+        (scratch / str(number)).touch()
+    guards = [one for one in psutil.Process(owner.pid).children(recursive=True) if one.pid not in pids]
+    owner.kill()
+    owner.wait()
+    eventually(lambda: not all((scratch / str(number)).exists() for number in range(0, 20_000, 500)), "it removes them")
+    for guard in guards:
+        with suppress(psutil.NoSuchProcess):
+            guard.send_signal(signal.SIGTERM)
+
     eventually(lambda: not list(temporary.iterdir()), "their temporary files are gone")
 
 
