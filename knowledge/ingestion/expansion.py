@@ -45,8 +45,8 @@ def children_of(rt: Runtime, root: Item, checkpoint: Checkpoint, reach: Reach) -
             def inside(child: Child) -> Iterator[Entry] | None:
                 return archive.inside(child, accepts, selection, checkpoint, pinned)
 
-            folder, names = origin.path_of(root), reach.names if reach.is_confined else None
-            return DirectoryChildren(folder, accepts, rt.files.holds, selection, inside, above, names, reach.open, pinned)
+            folder = origin.path_of(root)
+            return DirectoryChildren(folder, accepts, rt.files.holds, selection, inside, above, reach.open, pinned)
         case ItemType.ARCHIVE:
             return _archive(rt, accepts, origin.path_of(root), root.source, "", selection, reach)
         case ItemType.SITEMAP:

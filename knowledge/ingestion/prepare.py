@@ -6,7 +6,8 @@ transaction renames them in, writes their rows and enqueues their jobs. Memory h
 After an add there is nothing yet, and a second execution goes on where the first ended: what has a row is left alone, so
 nothing is indexed, or paid for, twice. After a reindex (the job has a parent) it is a synchronisation: files that are still
 there keep their rows and ids and are indexed again, new ones are added, and those that vanished are deleted. Vanished means
-that their own folder was listed completely and they were not in it. What somebody deletes meanwhile stays deleted.
+that their own folder was listed completely, stayed in its place, and they were not in it. What somebody deletes meanwhile
+stays deleted.
 
 Where children come from is the business of `pipeline.sources.children`.
 """

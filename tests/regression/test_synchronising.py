@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from knowledge.errors import SourcesMissing, StorageFull
+from knowledge.files.reach import Reach
 from knowledge.ingestion import prepare, recovery
 from knowledge.model.jobs import JobStatus
 from knowledge.model.status import INDEXING_INTERRUPTED, ItemStatus
@@ -81,19 +82,19 @@ def test_new_nested_folders_come_with_their_files(house, root, docs):
 
 def _unlistable(monkeypatch, *names, also=()):
     """As if the system refused to list these folders, or even to look at these entries."""
-    listing, look = directory._names, os.lstat
+    opening, look = Reach.open, os.lstat
 
-    def names_of(folder):
-        if Path(folder).name in names:
+    def opened(reach, path, flags, *more):
+        if path.name in names and flags & os.O_DIRECTORY:
             raise PermissionError(13, "refused")
-        return listing(folder)
+        return opening(reach, path, flags, *more)
 
     def lstat(path, *more, **options):
         if Path(path).name in also:
             raise PermissionError(13, "refused")
         return look(path, *more, **options)
 
-    monkeypatch.setattr(directory, "_names", names_of)
+    monkeypatch.setattr(Reach, "open", opened)
     monkeypatch.setattr(directory.os, "lstat", lstat)
 
 

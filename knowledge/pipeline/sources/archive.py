@@ -104,7 +104,7 @@ class ArchiveChildren:
             walk = _Walk(self, place, Meter(_budget(before.st_size)), checkpoint, stamp_of(before))
             yield from walk.entries()
             after = _state(place)
-        if (before.st_mtime_ns, before.st_size, before.st_ino) != (after.st_mtime_ns, after.st_size, after.st_ino):
+        if _version(before) != _version(after):
             raise PathUnreadable("This archive changed while it was being read; try again.", path=shown(str(self.path)))
 
     @contextmanager
@@ -152,6 +152,10 @@ def _state(path: Path) -> os.stat_result:
     if not stat.S_ISREG(state.st_mode):
         raise PathUnreadable(path=shown(str(path)), reason="not a plain file")
     return state
+
+
+def _version(state: os.stat_result) -> tuple[int, ...]:
+    return state.st_mtime_ns, state.st_size, state.st_dev, state.st_ino
 
 
 def _unreadable(path: Path, error: OSError) -> PathNotFound | PathUnreadable:

@@ -16,7 +16,8 @@ the same children; memory does not grow with their number.
 
 *Completeness.* A row vanishes only if its own folder was seen completely in this scan. Whatever could not be looked at is told
 as `Skipped` with `UNREADABLE` (or as `Broken`): nothing that is at or below its `relative` is removed. `relative=""` is the
-container itself: with it, nothing at all is removed. If the source cannot be read at all, `scan` raises instead; the container
+container itself: with it, nothing at all is removed. A folder that did not stay in its place while it was read is `Partial`.
+If the source cannot be read at all, or became another one meanwhile, `scan` raises instead, also at its end; the container
 fails with that error and keeps what it has.
 
 *Identity.* `key` tells a child from all others of its container and is the same in each scan; the child's row gives the same
@@ -105,7 +106,9 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """Not all of a folder is told of, as of a feed that names its latest entries: nothing in it has vanished."""
+    """Not all of a folder is told of, as of a feed that names its latest entries, or a folder that was moved while it was read:
+    nothing in it has vanished.
+    """
 
     relative: str
 

@@ -89,19 +89,16 @@ def rules_of(folder: str, names: Container[str], opens: Opens | None = None) -> 
 
     Raises:
         PathNotAllowed: as `opens`.
-        OSError: one of them cannot be read; then nobody knows what may be taken from here.
+        OSError: one of them cannot be read, or not any more; then nobody knows what may be taken from here.
     """
     present = [name for name in FILES if name in names]
     return [rules for name in present if (rules := _read(f"{folder}/{name}", opens or os.open))]
 
 
 def _read(path: str, opens: Opens) -> Rules | None:
-    try:
-        if not stat.S_ISREG(os.lstat(path).st_mode):
-            return None
-        descriptor = opens(Path(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
+    if not stat.S_ISREG(os.lstat(path).st_mode):
         return None
+    descriptor = opens(Path(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         data = file.read(MAX_FILE_BYTES + 1)
     if len(data) > MAX_FILE_BYTES:

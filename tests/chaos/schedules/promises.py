@@ -18,8 +18,11 @@ from tests.fleet import BATCH_TEXTS, Fleet
 CLOCK_SECONDS: Final = 0.01  #: rows keep milliseconds
 LATE_SECONDS: Final = 1.0  #: a request that had left its process before that was lost may take so long to be read
 _TERMINAL: Final = frozenset({"completed", "failed", "cancelled"})
-#: why an item may fail here, beside the disk and the embedder: blows and cancels, notes without a word, empty folders
-_MAY: Final = frozenset({"indexing_interrupted", "child_failed", "empty", "no_indexable_files", "sources_unverifiable"})
+#: why an item may fail here, beside the disk and the embedder: blows and cancels, notes without a word, folders that are empty
+#: or go while they are read
+_MAY: Final = frozenset(
+    {"indexing_interrupted", "child_failed", "empty", "no_indexable_files", "path_not_found", "sources_unverifiable"}
+)
 _STORAGE: Final = frozenset({"storage_full", "storage_failed"})
 
 

@@ -85,18 +85,15 @@ def test_each_kind_of_entry_is_skipped_with_its_reason(tree, tmp_path):
     assert ["A.md", "a/b/c.md", "a/z.md", "b.md", "c/d.md"] == relatives(entries)
 
 
-def test_unlistable_folder_is_reported_and_the_rest_goes_on(tree, monkeypatch):
+def test_unlistable_folder_is_reported_and_the_rest_goes_on(tree):
     """One folder without rights costs its own files only."""
-    real = os.scandir
 
-    def scandir(path):
-        if str(path).endswith("/a"):
+    def opens(path, flags):
+        if path.name == "a":
             raise PermissionError(errno.EACCES, "denied")
-        return real(path)
+        return os.open(path, flags)
 
-    monkeypatch.setattr(directory.os, "scandir", scandir)
-
-    entries = found(tree)
+    entries = list(DirectoryChildren(tree, take_all, opens=opens).scan(lambda: None))
 
     assert Skipped("a", SkipReason.UNREADABLE, is_directory=True) in entries
     assert ["A.md", "b.md", "c/d.md"] == relatives(entries)

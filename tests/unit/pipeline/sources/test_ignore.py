@@ -101,7 +101,7 @@ def test_rules_of_the_folders_above_count_for_a_nested_one(tree):
     assert ["f.md"] == taken(tree / "inner" / "out", above="inner/out/")[0]
 
 
-@pytest.mark.parametrize("how", ["refused", "too large"])
+@pytest.mark.parametrize("how", ["refused", "too large", "gone since the listing"])
 def test_a_folder_whose_rules_cannot_be_read_is_not_read(tree, how, monkeypatch):
     """What it wants to keep to itself is not taken by mistake; nothing is said of what lies there, so nothing is removed."""
     (tree / "inner" / ".gitignore").write_text("#" * (MAX_FILE_BYTES + 1) if how == "too large" else "e.md")
@@ -110,6 +110,8 @@ def test_a_folder_whose_rules_cannot_be_read_is_not_read(tree, how, monkeypatch)
     def refuse(path, *more, **options):
         if how == "refused" and str(path).endswith("inner/.gitignore"):
             raise PermissionError(13, "refused")
+        if how == "gone since the listing" and str(path).endswith("inner/.gitignore"):
+            raise FileNotFoundError(2, "gone")
         return opening(path, *more, **options)
 
     monkeypatch.setattr(os, "open", refuse)
