@@ -105,7 +105,11 @@ class Settings(BaseSettings):
         1024, description="How much memory the process that reads a file may take, in MiB, with all that it starts."
     )
     reader_inflated_mib: Count = Field(256, description="What the archives in one file may unpack to, all together, in MiB.")
-    reader_entries: Count = Field(20_000, description="How many parts the archives in one file may have, all together.")
+    reader_entries: Count = Field(
+        20_000,
+        description="How many parts the archives in one file may have, all together, where it is read as one document. "
+        "A zip or tar that becomes a container has a fixed limit instead: 200,000.",
+    )
     reader_pages: Count = Field(20_000, description="How many pages, slides or sheets one file may have.")
     reader_megapixels: Count = Field(
         200, description="Size of the largest picture or page that is drawn, in millions of pixels."

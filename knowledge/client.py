@@ -5,6 +5,7 @@ Each method is the service's method of the same name, run by the fleet; results 
 
 import json
 import random
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +23,7 @@ from redis.exceptions import RedisError
 from knowledge.errors import BrokerUnavailable, CommandLost, CommandTimeout, FleetBusy, InvalidInput, Unavailable
 from knowledge.model import wire
 from knowledge.model.ids import BaseId, ItemId, JobId
-from knowledge.model.inputs import BaseInput, BasePatch, BaseQuery, ItemInput, Strategy
+from knowledge.model.inputs import SHARD_PATTERN, BaseInput, BasePatch, BaseQuery, ItemInput, Strategy
 from knowledge.model.jobs import Job, JobStatus
 from knowledge.model.results import (
     AddReceipt,
@@ -50,6 +51,7 @@ from knowledge.topology import EXCHANGE, commands_key, commands_queue_of
 T = TypeVar("T")
 
 TIMEOUT_SECONDS: Final = 60.0  #: longer than the fleet waits for a base that another operation is changing
+MAX_TIMEOUT_SECONDS: Final = 86_400  #: a command that waits in the queue for longer is none that its sender remembers
 CONNECT_SECONDS: Final = 2.0
 SOCKET_SECONDS: Final = 3.0  #: without a socket timeout a broker that hangs would block for ever
 MAX_CONNECTIONS: Final = 16  #: further threads wait for one of these
@@ -64,8 +66,8 @@ class KnowledgeClient:
     Args:
         broker_url: the fleet's Redis or Valkey, password included.
         shard: the workers that answer; they must see the files that are added.
-        timeout_seconds: how long each method waits for its answer. The clocks of client and fleet must agree better than that:
-            a command that comes too late is not run.
+        timeout_seconds: how long each method waits for its answer, at most a day. The clocks of client and fleet must agree
+            better than that: a command that comes too late is not run.
 
     Every method raises kinds of `KnowledgeError` only: those of the service, `BrokerUnavailable`, and `CommandTimeout` when no
     answer came in time (the operation may be done all the same; give adds an idempotency key and ask again).
@@ -77,8 +79,8 @@ class KnowledgeClient:
     def __init__(self, broker_url: str, *, shard: str = "main", timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         if not broker_url.startswith(("redis://", "rediss://", "redis+socket://")):
             raise InvalidInput("A client speaks to Redis or Valkey: redis://, rediss:// or redis+socket://.")
-        self._shard = shard
-        self._timeout = timeout_seconds
+        self._shard = _require_shard(shard)
+        self._timeout = _require_seconds("timeout_seconds", timeout_seconds)
         # Only builds messages and connects to nothing: Celery prefers CELERY_BROKER_URL and CELERY_RESULT_BACKEND to what it is
         # told, and they may be another application's.
         self._app = Celery("knowledge-client", set_as_current=False, fixups=[])
@@ -299,7 +301,7 @@ class KnowledgeClient:
     # how a command travels ---------------------------------------------------------------------------------------------------
 
     def _call(self, operation: str, result: type[T], **arguments: Any) -> T:
-        size = len(json.dumps(arguments))
+        size = _size(arguments)
         if size > wire.MAX_COMMAND_BYTES:
             raise InvalidInput("This is too much for the broker; add it as a file.", bytes=size, most=wire.MAX_COMMAND_BYTES)
         deadline = time.monotonic() + self._timeout
@@ -373,12 +375,32 @@ def _parts(roots: Sequence[ItemId]) -> Iterator[Sequence[ItemId]]:
         yield roots[start : start + wire.MAX_ENTRIES]
 
 
+def _size(arguments: dict[str, Any]) -> int:
+    """In bytes, as a message. Raises `InvalidInput` for what no message could hold."""
+    try:
+        return len(json.dumps(arguments))
+    except (TypeError, ValueError) as error:  # of a type that nothing here has, or a number of thousands of digits
+        raise InvalidInput(f"These arguments cannot be sent: {error}.") from error
+
+
+def _require_shard(shard: object) -> str:
+    if isinstance(shard, str) and re.fullmatch(SHARD_PATTERN, shard):
+        return shard
+    raise InvalidInput("shard is one word of small letters, digits and hyphens, as a queue is named.", field="shard")
+
+
+def _require_seconds(name: str, seconds: object) -> float:
+    if isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds <= MAX_TIMEOUT_SECONDS:
+        return float(seconds)
+    raise InvalidInput(f"{name} must be more than 0 and at most {MAX_TIMEOUT_SECONDS:,} seconds.", field=name)
+
+
 def _subject(receipt: RECEIPTS) -> tuple[BaseId, list[ItemId]]:
     match receipt:
         case RestoreReceipt():
             return receipt.base.id, [item.id for item in receipt.items]
         case AddReceipt():
-            return receipt.base_id, [item.id for item in receipt.items]
+            return receipt.base_id, [*(item.id for item in receipt.items), *receipt.gone]
         case _:
             return receipt.base_id, list(receipt.root_ids)
 

@@ -5,10 +5,12 @@ Every method raises kinds of `KnowledgeError` only. Methods that accept work ret
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from knowledge.bases import bundle, create, enable, patch, restore
 from knowledge.bases import delete as delete_base_flow
+from knowledge.bases.processors import require_processor
 from knowledge.catalog import bases, coverage, groups, items, jobs, spend, tree, workers
 from knowledge.ingestion import add, delete, intervene, reindex
 from knowledge.model.ids import BaseId, ItemId, JobId
@@ -48,6 +50,7 @@ class KnowledgeService:
     # bases -------------------------------------------------------------------------------------------------------------------
 
     def create_base(self, base: BaseInput) -> Base:
+        require_processor(self.rt, base.file_processor)
         return create.create_base(self.rt, base)
 
     def list_bases(self, *, include_deleting: bool = False) -> Sequence[Base]:
@@ -62,19 +65,27 @@ class KnowledgeService:
 
     def patch_base(self, base_id: BaseId, changes: BasePatch) -> Base:
         """Change settings; new ones count for later indexing only."""
-        return patch.patch_base(self.rt, base_id, changes)
+        require_processor(self.rt, changes.file_processor)
+        return self._counted(patch.patch_base(self.rt, base_id, changes))
 
     def enable_embedder(self, base_id: BaseId, embedder: str) -> Base:
         """Give a base that searches by words alone its first embedder, and index everything in it again."""
-        return enable.enable_embedder(self.rt, base_id, embedder)
+        return self._counted(enable.enable_embedder(self.rt, base_id, embedder))
 
     def restore_base(self, base_id: BaseId, name: str, embedder: str | None) -> RestoreReceipt:
-        """Rebuild a base, failed ones included, into a new one; the old one is not changed."""
-        return restore.restore_base(self.rt, base_id, name, embedder)
+        """Rebuild a base, failed ones included, into a new one; the old one is not changed.
+
+        Its settings come along; a file processor that is not installed (any more) is kept, and named by the files that need it.
+        """
+        receipt = restore.restore_base(self.rt, base_id, name, embedder)
+        return replace(receipt, base=self._counted(receipt.base))
 
     def import_base(self, bundle_path: Path) -> Base:
-        """A base from a bundle; `failed` if its model is not declared or its vectors are unusable."""
-        return bundle.import_base(self.rt, bundle_path)
+        """A base from a bundle; `failed` if its model is not declared or its vectors are unusable.
+
+        A file processor that is not installed here is kept, as for `restore_base`.
+        """
+        return self._counted(bundle.import_base(self.rt, bundle_path))
 
     def base(self, id_or_name: str) -> Base:
         """A base by id, else by name if exactly one has it.
@@ -93,6 +104,11 @@ class KnowledgeService:
             BaseNotFound, BaseBusy, StorageFailed: after the last two the base stays hidden and recovery finishes it.
         """
         delete_base_flow.delete_base(self.rt, base_id)
+
+    def _counted(self, base: Base) -> Base:
+        """As it is shown: flows give it as jobs see it, without its item count."""
+        with self.rt.db.read() as tx:
+            return bases.counted(tx, base)
 
     # groups ------------------------------------------------------------------------------------------------------------------
 
@@ -130,7 +146,7 @@ class KnowledgeService:
         Args:
             strategy: what to do about roots of the same type and name.
             idempotency_key: the same key of a base within a week adds nothing again and gives the same items; with other
-                inputs it is refused (`KeyReused`).
+                inputs it is refused (`KeyReused`). `strategy` is no part of what it stands for.
         """
         return add.add_items(self.rt, base_id, inputs, strategy=strategy, idempotency_key=idempotency_key)
 
@@ -187,18 +203,25 @@ class KnowledgeService:
         return watch.changes(folder, quiet_seconds, poll=poll, say=say)
 
     def status_counts(self, base_id: BaseId, root_ids: Sequence[ItemId] | None = None) -> StatusCounts:
-        """Counts over these subtrees, or over the whole base (then without `deleting` rows)."""
+        """Counts over these subtrees, or over the whole base (then without `deleting` rows). Raises `BaseNotFound`."""
         with self.rt.db.read() as tx:
+            bases.get(tx, base_id)
             return tree.status_counts(tx, base_id, root_ids)
 
     def coverage(self, base_id: BaseId) -> Coverage:
-        """How much of what a base holds can be searched."""
+        """How much of what a base holds can be searched. Raises `BaseNotFound`."""
         with self.rt.db.read() as tx:
+            bases.get(tx, base_id)
             return coverage.coverage(tx, base_id)
 
     def failures(self, base_id: BaseId, root_ids: Sequence[ItemId] | None = None, *, limit: int = 100) -> Sequence[Item]:
-        """Failed leaves, and containers that failed for a reason of their own, oldest first."""
+        """Failed leaves, and containers that failed for a reason of their own, oldest first. `limit` 1..1,000.
+
+        Raises:
+            BaseNotFound.
+        """
         with self.rt.db.read() as tx:
+            bases.get(tx, base_id)
             return tree.failures(tx, base_id, root_ids, limit=limit)
 
     def chunks(self, base_id: BaseId, item_id: ItemId) -> Sequence[Chunk]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from knowledge import clock
-from knowledge.errors import ItemNotFound, JobNotFound
+from knowledge.errors import BaseNotFound, ItemNotFound, JobNotFound
 from knowledge.model.ids import BaseId, ItemId, JobId
 from knowledge.model.jobs import ACTIVE_JOB, Job
 from knowledge.model.results import StatusCounts
@@ -49,7 +49,10 @@ class Settling:
         """Whether nothing of it is being worked on any more. Raises kinds of `Unavailable`."""
         began = clock.monotonic()
         self.job = self._find_job()  # before the counts: work that it starts must be seen in them
-        self.counts = self._asked.status_counts(self._base_id, self._roots)
+        try:
+            self.counts = self._asked.status_counts(self._base_id, self._roots)
+        except BaseNotFound:  # somebody deleted it with all that is waited for
+            self.counts = StatusCounts(leaves={}, containers={})
         self._most = max(self._most, self.counts.total)
         self._took = clock.monotonic() - began
         return self.counts.is_settled and self._has_begun
@@ -75,7 +78,10 @@ class Settling:
 
     def failures(self) -> Sequence[Item]:
         """The first of what has failed, by itself."""
-        return self._asked.failures(self._base_id, self._roots) if number(self.counts, ItemStatus.FAILED) else ()
+        try:
+            return self._asked.failures(self._base_id, self._roots) if number(self.counts, ItemStatus.FAILED) else ()
+        except BaseNotFound:
+            return ()
 
     @property
     def _has_begun(self) -> bool:

@@ -65,7 +65,7 @@ def answer(rt: Runtime, operation: str, arguments: dict[str, JsonValue]) -> Json
     if unknown := sorted(set(arguments) - set(hints)):
         raise InvalidInput(f"{operation} takes no {', '.join(unknown)}.", operation=operation)
     _require_few(operation, arguments)
-    values = {name: wire.load(value, hints[name]) for name, value in arguments.items()}
+    values = {name: wire.load(value, hints[name], name) for name, value in arguments.items()}
     try:
         inspect.signature(method).bind(**values)
     except TypeError as error:

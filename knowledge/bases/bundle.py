@@ -23,7 +23,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -41,7 +41,7 @@ from knowledge.ingestion.placing import placing
 from knowledge.model.budget import most_inflated_bytes
 from knowledge.model.documents import Vector
 from knowledge.model.ids import ItemId, new_item_id
-from knowledge.model.inputs import BaseInput, NonBlank
+from knowledge.model.inputs import MAX_DIMENSIONS, BaseInput, NonBlank
 from knowledge.model.jobs import JobSpec
 from knowledge.model.names import folded
 from knowledge.model.status import CONTAINERS, ItemStatus, ItemType
@@ -103,9 +103,9 @@ class BundleItem(BaseModel):
 class Bundle(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    format: Literal[1]
+    format: Annotated[int, Field(strict=True, ge=1, le=1)]
     base: BaseInput
-    dimensions: int | None = None
+    dimensions: Annotated[int, Field(strict=True, gt=0, le=MAX_DIMENSIONS)] | None = None
     items: list[BundleItem]
 
     @model_validator(mode="after")

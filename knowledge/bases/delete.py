@@ -4,11 +4,13 @@ from typing import Final
 
 from knowledge import clock
 from knowledge.catalog import bases, jobs
+from knowledge.errors import BaseBusy, DatabaseBusy, StorageFailed
 from knowledge.ingestion.purge import purge_base
 from knowledge.model.ids import BaseId
 from knowledge.runtime import Runtime
 
 _POLL_SECONDS: Final = 0.2
+_HIDDEN: Final = "The base is hidden all the same, and the next sweep removes what is left of it."
 
 
 def delete_base(rt: Runtime, base_id: BaseId) -> None:
@@ -20,7 +22,10 @@ def delete_base(rt: Runtime, base_id: BaseId) -> None:
     until = clock.monotonic() + rt.options.settle_seconds
     while clock.monotonic() < until and _is_working(rt, base_id):
         clock.sleep(_POLL_SECONDS)
-    purge_base(rt, base_id)
+    try:
+        purge_base(rt, base_id)
+    except (BaseBusy, DatabaseBusy, StorageFailed) as error:
+        raise type(error)(f"{error} {_HIDDEN}", **error.details) from error
 
 
 def _is_working(rt: Runtime, base_id: BaseId) -> bool:

@@ -1,6 +1,7 @@
 """Base rows: what exists, what may run, what is being removed."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -11,8 +12,9 @@ from knowledge.catalog.rows import BASE, ITEM
 from knowledge.db.columns import utc_now
 from knowledge.db.engine import Tx
 from knowledge.errors import BaseFailed, BaseNotFound, InvalidInput
+from knowledge.model.arguments import require_whole
 from knowledge.model.ids import BaseId
-from knowledge.model.inputs import BaseInput, BaseQuery
+from knowledge.model.inputs import MAX_DIMENSIONS, BaseInput, BaseQuery
 from knowledge.model.results import BasePage
 from knowledge.model.status import BaseStatus, ItemStatus
 from knowledge.model.views import Base
@@ -146,6 +148,12 @@ def change(tx: Tx, base_id: BaseId, values: Mapping[str, object]) -> Base:
     return get(tx, base_id)
 
 
+def counted(tx: Tx, base: Base) -> Base:
+    """The same with its item count, as it is shown."""
+    mine = (ITEM.c.base_id == base.id) & (ITEM.c.status != ItemStatus.DELETING)
+    return replace(base, item_count=tx.scalar(select(func.count()).select_from(ITEM).where(mine)) or 0)
+
+
 def has_visible_items(tx: Tx, base_id: BaseId) -> bool:
     visible = exists().where(ITEM.c.base_id == base_id, ITEM.c.status != ItemStatus.DELETING)
     return bool(tx.scalar(select(visible)))
@@ -157,7 +165,13 @@ def named(tx: Tx, name: str) -> list[BaseId]:
 
 
 def fail(tx: Tx, base_id: BaseId, code: str, *, embedder: str | None, dimensions: int | None) -> None:
-    """From now on the base can be listed, deleted and restored, and nothing else; it says which embedder it would need."""
+    """From now on the base can be listed, deleted and restored, and nothing else; it says which embedder it would need.
+
+    Raises:
+        InvalidInput: `dimensions` are no width that a model could have.
+    """
+    if dimensions is not None:
+        require_whole("dimensions", dimensions, MAX_DIMENSIONS)
     tx.execute(
         update(BASE)
         .where(BASE.c.id == base_id)

@@ -13,6 +13,7 @@ from knowledge.db.columns import utc_now
 from knowledge.db.engine import Tx
 from knowledge.db.sql import id_set
 from knowledge.errors import BaseNotFound, InvalidInput, ItemNotFound
+from knowledge.model.arguments import require_whole, require_word
 from knowledge.model.ids import BaseId, ItemId
 from knowledge.model.item_data import DataKey
 from knowledge.model.quality import Quality
@@ -225,9 +226,11 @@ def page(
     """Directories first, then newest first, ties by id; a cursor that cannot be read gives the first page.
 
     What a container left out is counted here, and named by `get` only: a hundred of them would be more than a message holds.
+
+    Raises:
+        BaseNotFound. InvalidInput: `limit` is not 1 to 100, or there is no such type or status.
     """
-    if not 1 <= limit <= MAX_PAGE:
-        raise InvalidInput(f"limit must be 1 to {MAX_PAGE}.", limit=limit)
+    require_whole("limit", limit, MAX_PAGE)
     if tx.scalar(select(BASE.c.id).where(BASE.c.id == base_id, BASE.c.deleting_at.is_(None))) is None:
         raise BaseNotFound(base_id=base_id)
     conditions: list[ColumnElement[bool]] = [ITEM.c.base_id == base_id, _VISIBLE]
@@ -236,9 +239,9 @@ def page(
     elif group_id is not None:
         conditions.append(ITEM.c.group_id == group_id)
     if type is not None:
-        conditions.append(ITEM.c.type == type)
+        conditions.append(ITEM.c.type == require_word("type", type, ItemType))
     if status is not None:
-        conditions.append(ITEM.c.status == status)
+        conditions.append(ITEM.c.status == require_word("status", status, ItemStatus))
     total = tx.scalar(select(func.count()).select_from(ITEM).where(*conditions)) or 0
     statement: Select[Any] = (
         select(ITEM).where(*conditions).order_by(_CONTAINER_FIRST, ITEM.c.created_at.desc(), ITEM.c.id).limit(limit + 1)

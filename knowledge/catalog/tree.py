@@ -12,10 +12,13 @@ from knowledge.catalog.rows import IS_CONTAINER, ITEM
 from knowledge.db.engine import Tx
 from knowledge.db.sql import id_set
 from knowledge.errors import ItemNotFound, ItemNotInBase
+from knowledge.model.arguments import require_whole
 from knowledge.model.ids import BaseId, ItemId
 from knowledge.model.results import StatusCounts
 from knowledge.model.status import ACTIVE, CHILD_FAILED, INDEX_LOST, INDEXING_INTERRUPTED, TERMINAL, ItemStatus, ItemType
 from knowledge.model.views import Item
+
+MAX_FAILURES: Final = 1_000
 
 
 def subtree(base_id: BaseId, roots: Sequence[str]) -> CTE:
@@ -156,6 +159,8 @@ def without_index(tx: Tx, base_id: BaseId, *, besides: Sequence[ItemId]) -> list
 
 
 def failures(tx: Tx, base_id: BaseId, roots: Sequence[ItemId] | None, *, limit: int) -> Sequence[Item]:
+    """Oldest first. Raises `InvalidInput` unless 1 <= `limit` <= 1,000."""
+    require_whole("limit", limit, MAX_FAILURES)
     statement = select(ITEM).where(
         ITEM.c.base_id == base_id,
         ITEM.c.status == ItemStatus.FAILED,

@@ -144,6 +144,8 @@ def _translated(path: Path | str | None) -> Iterator[None]:
         raise DatabaseBusy from error
     except UnicodeEncodeError as error:  # half a surrogate pair: no text that anything here could have been called
         raise InvalidInput("This holds characters that are no text.") from error
+    except OverflowError as error:  # the driver's: whoever takes numbers in bounds them; this is for the one that was forgotten
+        raise InvalidInput("This holds a number that is too large to be kept.") from error
 
 
 def translate(error: DatabaseError, file: str) -> KnowledgeError | None:

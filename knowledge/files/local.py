@@ -27,6 +27,7 @@ from knowledge.files.store import Staged
 
 CHUNK_BYTES: Final = 1 << 20
 _DATABASE_ENDS: Final = ("", "-wal", "-shm", "-journal")  #: what SQLite lays beside a database
+_PAUSES: Final = (0.001, 0.01, 0.05, 0.1, 0.2, 0.4)  #: seconds between attempts at a folder that somebody else still fills
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
@@ -178,6 +179,7 @@ class LocalRawFiles:
         self.remove_empty(base_id, (path.rpartition("/")[0] for path in (*paths, *trees)))
 
     def remove_base(self, base_id: str) -> None:
+        """See `RawFiles.remove_base`. Who still brings bytes in may fill the folder meanwhile, so it is emptied again."""
         guard_base(base_id)
         with _storage(base_id):
             try:
@@ -185,7 +187,7 @@ class LocalRawFiles:
             except FileNotFoundError:
                 return
             try:
-                _remove_tree(base_id, folder)
+                _remove_filling(base_id, folder)
             finally:
                 os.close(folder)
 
@@ -424,6 +426,20 @@ def _remove_tree(name: str, folder: int) -> None:
             os.unlink(name, dir_fd=folder)
         return
     shutil.rmtree(name, dir_fd=folder, onerror=_unless_gone)
+
+
+def _remove_filling(name: str, folder: int) -> None:
+    """The same for a folder that somebody may still fill."""
+    for pause in _PAUSES:
+        try:
+            _remove_tree(name, folder)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+        else:
+            return
+        clock.sleep(pause)
+    _remove_tree(name, folder)
 
 
 def _unless_gone(_function: object, _path: object, fault: tuple[type[BaseException], BaseException, object]) -> None:

@@ -175,7 +175,8 @@ def _receipt(rt: Runtime, base_id: BaseId, accepted: Sequence[ItemId]) -> AddRec
     published = rt.dispatch.publish_due(base_id)
     with rt.db.read() as tx:
         found = items.visible(tx, base_id, accepted)
-    return AddReceipt(base_id, [found[item_id] for item_id in accepted if item_id in found], published)
+    gone = [item_id for item_id in accepted if item_id not in found]
+    return AddReceipt(base_id, [found[item_id] for item_id in accepted if item_id in found], published, gone=gone)
 
 
 def _row(item_id: ItemId, one: Incoming) -> items.NewItem:

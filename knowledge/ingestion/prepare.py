@@ -9,6 +9,8 @@ there keep their rows and ids and are indexed again, new ones are added, and tho
 that their own folder was listed completely, stayed in its place, and they were not in it. What somebody deletes meanwhile
 stays deleted.
 
+A container with nothing to index is `failed` with `no_indexable_files`, unless a reindex said that it may be empty.
+
 Where children come from is the business of `pipeline.sources.children`.
 """
 
@@ -292,7 +294,7 @@ class _Expansion:
         if gone:
             self._delete(tx, gone)
         broken = self._rows_of_broken(tx)
-        if is_kept:
+        if is_kept or self._run.job.input.get("allow_empty"):
             status.finish_expansion(tx, root, notices)
         else:
             why = {"message": f"This {root.type} holds no file that can be read.", "skipped": self._left_out.reasons}

@@ -1,4 +1,7 @@
-"""What callers hand in. Strict: unknown fields are refused, text is trimmed, blank text is refused."""
+"""What callers hand in. Strict: unknown fields are refused, names are trimmed and not blank, numbers are whole and bounded.
+
+The content of a note is kept as it is. A blank one is taken, and is an item without text (`no_text_extracted`).
+"""
 
 import unicodedata
 from datetime import datetime
@@ -12,6 +15,10 @@ MAX_NOTE_CHARACTERS = 1_000_000
 MAX_SOURCE_CHARACTERS = 200  #: of a note: what lists show; a text without line breaks must not become its own title
 
 MAX_NAME_CHARACTERS = 255  #: of a base or group: one line that lists show and people type
+
+MAX_CHUNK_TOKENS = 5_000_000  #: a hundred long novels as one passage; what is more cannot be meant
+MAX_DOCUMENT_COUNT = 10_000  #: hits; no search looks at more candidates
+MAX_DIMENSIONS = 100_000  #: of a vector; models have some thousands
 
 NonBlank = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
@@ -34,7 +41,12 @@ def checked_name(name: str) -> str:
 
 Name = Annotated[str, AfterValidator(checked_name)]
 
-Shard = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
+ChunkSize = Annotated[int, Field(strict=True, gt=0, le=MAX_CHUNK_TOKENS)]
+ChunkOverlap = Annotated[int, Field(strict=True, ge=0, lt=MAX_CHUNK_TOKENS)]
+DocumentCount = Annotated[int, Field(strict=True, gt=0, le=MAX_DOCUMENT_COUNT)]
+
+SHARD_PATTERN = r"^[a-z0-9][a-z0-9-]{0,62}$"
+Shard = Annotated[str, StringConstraints(pattern=SHARD_PATTERN)]
 """One word of a routing key: a dot or a wildcard would reach other queues."""
 
 
@@ -50,12 +62,12 @@ class BaseInput(_Input):
     group_id: NonBlank | None = None
     rerank_model: NonBlank | None = None
     file_processor: NonBlank | None = None
-    chunk_size: int = Field(default=1024, gt=0)
-    chunk_overlap: int = Field(default=200, ge=0)
+    chunk_size: ChunkSize = 1024
+    chunk_overlap: ChunkOverlap = 200
     chunk_strategy: Literal["structured", "delimiter"] = "structured"
     chunk_separator: str = "\\n\\n"
     threshold: float | None = Field(default=None, ge=0, le=1)
-    document_count: int | None = Field(default=None, gt=0)
+    document_count: DocumentCount | None = None
     fail_on_empty: bool = False
     shard: Shard = "main"
 
@@ -80,12 +92,12 @@ class BasePatch(_Input):
     embedder: NonBlank | None = None
     rerank_model: NonBlank | None = None
     file_processor: NonBlank | None = None
-    chunk_size: int | None = Field(default=None, gt=0)
-    chunk_overlap: int | None = Field(default=None, ge=0)
+    chunk_size: ChunkSize | None = None
+    chunk_overlap: ChunkOverlap | None = None
     chunk_strategy: Literal["structured", "delimiter"] | None = None
     chunk_separator: str | None = None
     threshold: float | None = Field(default=None, ge=0, le=1)
-    document_count: int | None = Field(default=None, gt=0)
+    document_count: DocumentCount | None = None
     fail_on_empty: bool | None = None
 
     @model_validator(mode="after")
@@ -111,7 +123,7 @@ class BaseQuery(_Input):
     """Not changed before this; inclusive."""
     sort_by: Literal["created_at", "updated_at", "name"] = "created_at"
     sort_order: Literal["asc", "desc"] = "desc"
-    limit: int = Field(default=20, ge=1, le=100)
+    limit: int = Field(default=20, strict=True, ge=1, le=100)
     cursor: str | None = None
     include_deleting: bool = False
 

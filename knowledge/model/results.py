@@ -26,6 +26,7 @@ class AddReceipt:
     items: Sequence[Item]
     published: bool  #: False: the broker does not answer; the jobs wait in the ledger and are sent when it is back
     conflicts: Sequence[Conflict] = ()  #: with `detect`: what is in the way; then nothing was added
+    gone: Sequence[ItemId] = ()  #: accepted, by this add or by the same one before, and deleted or replaced meanwhile
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,17 +106,22 @@ def dump(value: object, kind: Any) -> JsonValue:
         raise InvalidInput("This holds characters that are no text.") from error
 
 
-def load(value: JsonValue, kind: Any) -> Any:
+def load(value: JsonValue, kind: Any, name: str | None = None) -> Any:
     """The value again.
 
+    Args:
+        name: what it is called, for people.
+
     Raises:
-        InvalidInput: it is not of this type; details name the first fault.
+        InvalidInput: it is not of this type; message and details name the first fault.
     """
     try:
         return _adapter(kind).validate_python(value)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
-        raise InvalidInput(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+        place = ".".join(str(part) for part in (name, *first["loc"]) if part is not None)
+        what = first["msg"].removeprefix("Value error, ")
+        raise InvalidInput(f"{place}: {what}" if place else what, field=place or None) from error
 
 
 def dump_error(error: KnowledgeError) -> JsonValue:

@@ -3,11 +3,13 @@
 from pathlib import Path
 
 from knowledge.catalog import bases, items, tree
-from knowledge.errors import InvalidInput, InvalidOperation, ItemNotInBase
+from knowledge.db.engine import Tx
+from knowledge.errors import InvalidOperation, ItemNotInBase
 from knowledge.ingestion import mending
+from knowledge.model.arguments import require_whole
 from knowledge.model.ids import BaseId, ItemId
 from knowledge.model.results import Chunk, Preview
-from knowledge.model.status import CONTAINERS, ItemStatus, ItemType
+from knowledge.model.status import CONTAINERS, ItemType
 from knowledge.model.views import Item
 from knowledge.pipeline.indexing.tokens import estimate_tokens
 from knowledge.pipeline.vectorstore.port import StoredUnit
@@ -31,8 +33,7 @@ def list_chunks(rt: Runtime, base_id: BaseId, item_id: ItemId) -> list[Chunk]:
         item = items.get(tx, item_id)
         if item.base_id != base_id:
             raise ItemNotInBase(base_id=base_id, item_ids=[item_id])
-        if tree.any_deleting(tx, base_id, [item_id]):
-            raise InvalidOperation("A part of this item is being deleted; try again in a moment.", item_id=item_id)
+        _require_whole_item(tx, item)
         leaves = tree.leaves(tx, base_id, [item_id])
     return mending.read(rt, base, lambda index: [_chunk(leaf, stored) for leaf in leaves for stored in index.units(leaf.id)])
 
@@ -43,12 +44,12 @@ def preview(rt: Runtime, item_id: ItemId, *, characters: int = 2_000) -> Preview
     Raises:
         ItemNotFound, BaseFailed. InvalidInput: `characters` out of range. InvalidOperation: a directory, or being deleted.
     """
-    if not 1 <= characters <= MAX_PREVIEW_CHARACTERS:
-        raise InvalidInput(f"characters must be 1 to {MAX_PREVIEW_CHARACTERS:,}.", characters=characters)
+    require_whole("characters", characters, MAX_PREVIEW_CHARACTERS)
     with rt.db.read() as tx:
         item = items.get(tx, item_id)
         base = bases.require_runnable(tx, item.base_id)
-    if item.type in CONTAINERS or item.status is ItemStatus.DELETING:
+        _require_whole_item(tx, item)
+    if item.type in CONTAINERS:
         raise InvalidOperation("This item has no text of its own.", item_id=item_id, status=item.status.value)
     text = mending.read(rt, base, lambda index: index.content(item_id)) or ""
     return Preview(item_id, text[:characters], len(text), truncated=len(text) > characters)
@@ -58,15 +59,22 @@ def file_path(rt: Runtime, item_id: ItemId) -> Path:
     """The stored copy of a file or page, never its converted text; whether it is still there is not checked.
 
     Raises:
-        ItemNotFound. InvalidOperation: the item is neither, or the page has not been fetched.
+        ItemNotFound. InvalidOperation: the item is neither, the page has not been fetched, or it is being deleted.
     """
     with rt.db.read() as tx:
         item = items.get(tx, item_id)
+        _require_whole_item(tx, item)
     if item.type not in (ItemType.FILE, ItemType.URL) or item.relative_path is None:
         raise InvalidOperation(
             "Only files, and pages that have been fetched, have a stored copy.", item_id=item_id, type=item.type.value
         )
     return rt.files.path(item.base_id, item.relative_path)
+
+
+def _require_whole_item(tx: Tx, item: Item) -> None:
+    """Raises `InvalidOperation` if this item, or something below it, is being deleted."""
+    if tree.any_deleting(tx, item.base_id, [item.id]):
+        raise InvalidOperation("This item, or a part of it, is being deleted.", item_id=item.id)
 
 
 def _chunk(leaf: Item, stored: StoredUnit) -> Chunk:

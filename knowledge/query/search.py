@@ -15,6 +15,7 @@ from typing import Final
 from knowledge.catalog import bases, items, tree
 from knowledge.errors import DimensionMismatch, EmbedderSlowDown, EmbedderUnavailable, EmptyQuery, InvalidInput
 from knowledge.ingestion import mending
+from knowledge.model.arguments import require_whole
 from knowledge.model.documents import EmbedderSpec, Vector
 from knowledge.model.ids import BaseId, ItemId
 from knowledge.model.results import ScoreKind, SearchAnswer, SearchHit, SearchNotice
@@ -50,8 +51,8 @@ def _search(rt: Runtime, base_id: BaseId, query: str, limit: int | None) -> Sear
     if len(query) > MAX_QUERY_CHARACTERS:
         raise InvalidInput(f"A query may have at most {MAX_QUERY_CHARACTERS:,} characters.", characters=len(query))
     query = query.encode("utf-8", errors="replace").decode()  # half a character, as of a cut text, is none that a model takes
-    if limit is not None and not 1 <= limit <= MAX_HITS:
-        raise InvalidInput(f"limit must be 1 to {MAX_HITS}.", limit=limit)
+    if limit is not None:
+        require_whole("limit", limit, MAX_HITS)
     with rt.db.read() as tx:
         base = bases.require_runnable(tx, base_id)
     if not terms(query):

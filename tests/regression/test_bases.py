@@ -13,6 +13,7 @@ from knowledge.model.documents import EmbedderSpec
 from knowledge.model.ids import BaseId
 from knowledge.model.inputs import BaseInput, BasePatch
 from knowledge.model.status import BaseStatus
+from knowledge.pipeline.conversion.ocr import OcrProcessor
 from tests.regression.faults import hooked, raising, refusing
 
 WIDER = EmbedderSpec(id="wider", kind="hashing", dimensions=48)
@@ -175,13 +176,17 @@ def test_025_a_patch_with_an_unknown_group_changes_nothing(house, base):
     assert "shelf" == house.service.base(base.id).name
 
 
-def test_026_what_can_be_cleared_and_what_cannot(house, base):
+def test_026_what_can_be_cleared_and_what_cannot(make_house, tmp_path):
     """Threshold and count only change; reranker, processor and group go with None."""
+    house = make_house(processors=[OcrProcessor(slots=tmp_path / "slots")])
+    base = house.base()
     group = house.service.create_group("papers")
-    full = house.service.patch_base(base.id, BasePatch(rerank_model="r", file_processor="p", group_id=group.id, threshold=0.5))
+    full = house.service.patch_base(
+        base.id, BasePatch(rerank_model="r", file_processor="ocr", group_id=group.id, threshold=0.5)
+    )
     cleared = house.service.patch_base(base.id, BasePatch(rerank_model=None, file_processor=None, group_id=None))
 
-    assert ("r", "p", group.id) == (full.rerank_model, full.file_processor, full.group_id)
+    assert ("r", "ocr", group.id) == (full.rerank_model, full.file_processor, full.group_id)
     assert (None, None, None, 0.5) == (cleared.rerank_model, cleared.file_processor, cleared.group_id, cleared.threshold)
     for field in ("threshold", "document_count", "name", "chunk_size"):
         with pytest.raises(ValidationError):

@@ -5,7 +5,9 @@ import pytest
 from knowledge.catalog import bases, jobs
 from knowledge.db.columns import utc_now
 from knowledge.errors import (
+    BaseBusy,
     BaseNotFound,
+    DatabaseBusy,
     IndexFault,
     InvalidOperation,
     ItemNotFound,
@@ -270,6 +272,17 @@ def test_071_a_base_whose_artefacts_stay_keeps_its_row(house, root):
     recovery.sweep(house.rt)
     assert [other.id] == [base.id for base in house.service.list_bases(include_deleting=True)]
     assert house.exists(kept)
+
+
+@pytest.mark.parametrize("error", [StorageFailed("no right"), BaseBusy(), DatabaseBusy()], ids=lambda error: error.code)
+def test_071_whoever_cannot_be_done_with_a_base_says_what_becomes_of_it(house, base, error):
+    """The delete was accepted: the same error says that the base is hidden, and who removes it."""
+    with hooked(house, files={"remove_base": raising(error)}), pytest.raises(type(error)) as told:
+        house.service.delete_base(base.id)
+
+    assert "hidden all the same, and the next sweep removes" in str(told.value)
+    recovery.sweep(house.rt)
+    assert [] == house.service.list_bases(include_deleting=True)
 
 
 @pytest.mark.parametrize("by_the_sweep", [False, True])

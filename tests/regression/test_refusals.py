@@ -7,6 +7,7 @@ from dataclasses import replace as changed
 
 import pytest
 
+from knowledge.catalog import bases
 from knowledge.errors import KnowledgeError
 from knowledge.ingestion import replace as replacing
 from knowledge.model.documents import EmbedderSpec
@@ -242,13 +243,13 @@ def test_enabling_a_model_on_a_base_that_has_one(caller, make_house, house, base
 
 def test_a_base_deleted_in_mid_import(caller, house, pack, everything):  # noqa: F811 - the fixture
     """By name it is gone; no byte, row or job of it is left."""
-    plain = house.service
     made = []
 
     def delete(*_, **__):
-        for base in plain.list_bases():
-            made.append(base.id)
-            plain.delete_base(base.id)
+        (base,) = house.service.list_bases(include_deleting=True)
+        made.append(base.id)
+        with house.db.write() as tx:  # what `delete_base` commits before it waits for the maker's lock
+            bases.mark_deleting(tx, base.id)
 
     before = everything()
     with hooked(house, files={"stage_stream": delete}):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from knowledge.catalog import bases
 from knowledge.errors import BaseNotFound, InvalidInput, InvalidOperation, ModelNotFound, StorageFailed, StorageFull, UnsafePath
 from knowledge.ingestion import recovery
 from knowledge.model.ids import BaseId
@@ -32,9 +33,14 @@ def _rows(house, base):
 @pytest.mark.parametrize("embedder", ["hashing", None])
 @pytest.mark.parametrize("has_failed", [False, True])
 def test_073_a_base_is_rebuilt_beside_the_old_one(house, docs, write, embedder, has_failed):
-    """Failed or not, with the same model or another; its settings come along, and the old one is not touched."""
+    """Failed or not, with the same model or another; its settings come along, and the old one is not touched.
+
+    So does a file processor that is not installed any more.
+    """
     settings = SETTINGS | {"group_id": house.service.create_group("papers").id}
-    base = house.base(**settings)
+    base = house.base(**settings | {"file_processor": None})
+    with house.db.write() as tx:
+        base = bases.change(tx, base.id, {"file_processor_id": settings["file_processor"]})
     house.add(base, docs, write("one.md", "one lighthouse"), NoteInput(content="two lighthouses"))
     house.work()
     if has_failed:

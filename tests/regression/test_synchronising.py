@@ -138,6 +138,38 @@ def test_a_folder_that_is_empty_of_a_sudden_is_not_believed(house, root, docs):
     assert [] == house.raw(house.service.base(root.base_id))
 
 
+@pytest.mark.parametrize("rest", [[], [".hidden", "blank.md"]])
+def test_a_folder_that_may_be_empty_is_completed(house, root, docs, rest):
+    """Told so, an emptied folder has ended well, with nothing in it and nothing failed; once more, too. Its files come back."""
+    shutil.rmtree(docs)
+    docs.mkdir()
+    for name in rest:
+        (docs / name).write_text("")
+    for _ in range(2):
+        _again(house, root, allow_empty=True)
+        assert (ItemStatus.COMPLETED, None) == (house.item(root).status, house.item(root).error)
+        assert [root.id] == [item.id for item in house.items(root.base_id)]
+        assert [] == house.service.failures(root.base_id)
+    (docs / "a.md").write_text("The lighthouse is back.")
+    _again(house, root)
+
+    assert ItemStatus.COMPLETED is house.item(root).status
+    assert 1 == len(house.service.search(root.base_id, "lighthouse").hits)
+
+
+def test_a_folder_that_is_empty_when_it_is_added_fails(house, base, tmp_path):
+    """Nobody said that it may be; told so afterwards, it is done."""
+    (tmp_path / "empty").mkdir()
+    (root,) = house.add(base, tmp_path / "empty")
+    house.work()
+
+    assert (ItemStatus.FAILED, "no_indexable_files") == (house.item(root).status, house.item(root).error)
+    _again(house, root)
+    assert ItemStatus.FAILED is house.item(root).status
+    _again(house, root, allow_empty=True)
+    assert ItemStatus.COMPLETED is house.item(root).status
+
+
 def test_a_folder_that_is_gone_is_missing(house, root, docs):
     """The request is refused; nothing is touched."""
     shutil.rmtree(docs)

@@ -17,7 +17,7 @@ from redis.exceptions import RedisError
 from knowledge import KnowledgeClient, client
 from knowledge.errors import BrokerUnavailable, CommandTimeout, FleetBusy, InvalidInput, KnowledgeError, Unavailable, all_errors
 from knowledge.model import wire
-from knowledge.model.inputs import BasePatch, FileInput, NoteInput
+from knowledge.model.inputs import BaseInput, BasePatch, FileInput, ItemInput, NoteInput
 from knowledge.model.results import AddReceipt, DeleteReceipt, ReindexReceipt, StatusCounts
 from knowledge.model.status import ItemStatus
 from knowledge.service import KnowledgeService
@@ -249,3 +249,41 @@ def test_waiting_for_a_reindex_asks_for_its_job_first():
         speaker.wait(ReindexReceipt("b", ["i"], "j", published=True))
 
     assert ["job"] == speaker.asked
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("inf"), float("nan"), 1e12, 10**400, "60", True, None])
+def test_timeout_that_no_message_could_have_is_refused_at_once(seconds):
+    """Not when the first command is sent, and not by an error of a library."""
+    with pytest.raises(InvalidInput) as refusal:
+        KnowledgeClient(NOWHERE, timeout_seconds=seconds)
+
+    assert "timeout_seconds" == refusal.value.details["field"]
+
+
+@pytest.mark.parametrize("shard", ["", "Main", "a.b", "*", "#", "-a", "a b", "a\n", "a" * 64, None, 7])
+def test_shard_that_no_queue_could_have_is_refused_at_once(shard):
+    """A dot or a wildcard would reach other queues."""
+    with pytest.raises(InvalidInput) as refusal:
+        KnowledgeClient(NOWHERE, shard=shard)
+
+    assert "shard" == refusal.value.details["field"]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "place"),
+    [
+        (7, str, "query"),
+        ("many", int, "query"),
+        ([{"type": "note"}], list[ItemInput], "query.0.note.content"),
+        ({"name": " "}, BaseInput, "query.name"),
+        ({"name": "b", "chunk_size": 1, "chunk_overlap": 1}, BaseInput, "query"),
+    ],
+)
+def test_value_of_a_wrong_type_is_named(value, kind, place):
+    """Where it is, in message and details, and in no words of a library."""
+    with pytest.raises(InvalidInput) as refusal:
+        wire.load(value, kind, "query")
+
+    assert place == refusal.value.details["field"]
+    assert str(refusal.value).startswith(f"{place}: ")
+    assert "Value error" not in str(refusal.value)

@@ -2,23 +2,37 @@
 
 from collections.abc import Collection, Sequence
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import ColumnElement, case, func, or_, select
+from sqlalchemy import ColumnElement, Select, case, func, or_, select
 
 from knowledge.catalog.jobs.conditions import views
-from knowledge.catalog.rows import JOB, JOB_ITEM
+from knowledge.catalog.rows import BASE, JOB, JOB_ITEM
 from knowledge.db.columns import utc_now
 from knowledge.db.engine import Tx
 from knowledge.db.sql import id_set
-from knowledge.errors import InvalidInput, JobNotFound
+from knowledge.errors import JobNotFound
+from knowledge.model.arguments import require_whole, require_words
 from knowledge.model.ids import BaseId, ItemId, JobId
 from knowledge.model.jobs import ACTIVE_JOB, Job, JobStatus, JobType
 from knowledge.model.results import JobPage
 
 KEEP_TERMINAL_DAYS: Final = 7
 KEEP_COMPLETED_PER_TYPE: Final = 100
+KEEP_OF_GONE_BASES: Final = timedelta(hours=1)  #: recovery looks back so long for stopped processes that lost their job
+PRUNED_AT_ONCE: Final = 5_000  #: rows of bases that are gone; an import of fifty thousand files must not keep writers waiting
 MAX_PAGE: Final = 1000
+
+
+def _named_bases() -> Select[Any]:
+    """Every base that a job names, by one look-up each in the index, and not by a walk over the jobs."""
+    first = select(func.min(JOB.c.base_id).label("id")).cte("named", recursive=True)
+    later = select(func.min(JOB.c.base_id)).where(JOB.c.base_id > first.c.id).scalar_subquery()
+    named = first.union_all(select(later).where(first.c.id.is_not(None)))
+    return select(named.c.id).where(named.c.id.is_not(None))
+
+
+_NAMED_BASES: Final = _named_bases()
 
 
 def get(tx: Tx, job_id: JobId) -> Job:
@@ -63,14 +77,13 @@ def last_of_item(tx: Tx, item_id: ItemId) -> Job | None:
 
 
 def page(tx: Tx, *, base_id: BaseId | None, statuses: Sequence[JobStatus] | None, limit: int) -> JobPage:
-    """Newest first. Raises `InvalidInput` unless 1 <= `limit` <= 1,000."""
-    if not 1 <= limit <= MAX_PAGE:
-        raise InvalidInput(f"limit must be 1 to {MAX_PAGE:,}.", limit=limit)
+    """Newest first. Raises `InvalidInput` unless 1 <= `limit` <= 1,000, or for a status that there is not."""
+    require_whole("limit", limit, MAX_PAGE)
     conditions: list[ColumnElement[bool]] = []
     if base_id is not None:
         conditions.append(JOB.c.base_id == base_id)
     if statuses is not None:
-        conditions.append(JOB.c.status.in_(statuses))
+        conditions.append(JOB.c.status.in_(require_words("statuses", statuses, JobStatus)))
     total = tx.scalar(select(func.count()).select_from(JOB).where(*conditions)) or 0
     rows = tx.execute(select(JOB).where(*conditions).order_by(JOB.c.created_at.desc(), JOB.c.id.desc()).limit(limit)).all()
     return JobPage(views(tx, rows), total)
@@ -79,7 +92,8 @@ def page(tx: Tx, *, base_id: BaseId | None, statuses: Sequence[JobStatus] | None
 def prune(tx: Tx) -> int:
     """Delete terminal rows older than a week, and all but the newest hundred completed ones of each type; returns how many.
 
-    Rows that failed or were cancelled stay their week: somebody has yet to read why, and a busy hour must not push them out.
+    Rows of bases that are gone go as well, an hour after they ended, up to five thousand at once. Others that failed or were
+    cancelled stay their week: somebody has yet to read why, and a busy hour must not push them out.
     """
     old = utc_now() - timedelta(days=KEEP_TERMINAL_DAYS)
     gone = 0
@@ -92,4 +106,12 @@ def prune(tx: Tx) -> int:
             .offset(KEEP_COMPLETED_PER_TYPE)
         )
         gone += tx.execute(JOB.delete().where(ended, or_(JOB.c.finished_at < old, JOB.c.id.in_(beyond)))).rowcount
-    return gone
+    return gone + _prune_of_gone_bases(tx)
+
+
+def _prune_of_gone_bases(tx: Tx) -> int:
+    gone = set[str](tx.scalars(_NAMED_BASES)) - set(tx.scalars(select(BASE.c.id)))
+    if not gone:
+        return 0
+    ended = JOB.c.base_id.in_(id_set(gone)) & (JOB.c.finished_at < utc_now() - KEEP_OF_GONE_BASES)
+    return tx.execute(JOB.delete().where(JOB.c.id.in_(select(JOB.c.id).where(ended).limit(PRUNED_AT_ONCE)))).rowcount

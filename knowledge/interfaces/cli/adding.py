@@ -76,7 +76,9 @@ def add(
     ] = Strategy.RENAME,
     idempotency_key: Annotated[
         str | None,
-        typer.Option("--idempotency-key", metavar="KEY", callback=text, help="The same key within a week adds nothing again."),
+        typer.Option(
+            "--idempotency-key", metavar="KEY", callback=text, help="The same key and inputs within a week add nothing again."
+        ),
     ] = None,
     wait: Wait = False,
     timeout: Timeout = None,
@@ -105,12 +107,14 @@ def add(
             output.hint(f"accepted; {lacking}")
         items, waited = receipt.items, None
         if wait:
-            waited = waited_for(service, base, [item.id for item in items], output, timeout, told=lacking)
+            accepted = [*(item.id for item in items), *receipt.gone]
+            waited = waited_for(service, base, accepted, output, timeout, told=lacking)
             items = _as_they_are_now(service, items)
 
     wire = {
         "base_id": base.id,
         "items": [item_object(item) for item in items],
+        "gone": list(receipt.gone),
         "conflicts": [],
         "published": receipt.published,
         "warning": lacking,
@@ -122,8 +126,10 @@ def add(
         for item in items:
             if missed := left_out.reasons(item):
                 output.hint(f"left out of {item.name}: {missed}; see `knowledge item show {item.id}`")
-    elif not lacking:
+    elif items and not lacking:
         output.hint(f"accepted {counted(len(items), 'item')}; see `knowledge item list`, or use --wait")
+    if receipt.gone:
+        output.hint(f"accepted, and deleted or replaced meanwhile: {', '.join(receipt.gone)}")
     return waited.exit_code if waited else ExitCode.OK
 
 
@@ -167,6 +173,7 @@ def _refuse_conflicts(output: Output, base: Base, conflicts: Sequence[Conflict])
     wire = {
         "base_id": base.id,
         "items": [],
+        "gone": [],
         "conflicts": [conflict_object(conflict) for conflict in conflicts],
         "published": True,
         "warning": None,

@@ -44,7 +44,10 @@ def reindex(
 ) -> ExitCode:
     """Fetch and index sources again. Directories follow their folder; the old text is found until the new one is."""
     require_wait(wait, timeout)
-    if bool(item_ids) + everything + interrupted != 1:
+    chosen_ways = bool(item_ids) + everything + interrupted
+    if chosen_ways > 1:
+        raise typer.BadParameter("the ids of items, --all and --interrupted exclude each other: give one of them")
+    if not chosen_ways:
         raise typer.BadParameter("give the ids of items, --all or --interrupted")
     if interrupted and (allow_empty or changed):
         raise typer.BadParameter("--allow-empty and --changed belong to ids or --all")
@@ -81,7 +84,9 @@ def delete(
 ) -> ExitCode:
     """Delete items with all they contain. They are hidden at once and removed in the background."""
     require_wait(wait, timeout)
-    if bool(item_ids) == everything:
+    if item_ids and everything:
+        raise typer.BadParameter("the ids of items and --all exclude each other: give one of them")
+    if not item_ids and not everything:
         raise typer.BadParameter("give the ids of items, or --all")
     output = Output(as_json=json)
     with opened_service() as service:

@@ -1,14 +1,17 @@
 """knowledge jobs list | show | cancel | requeue | why"""
 
+from contextlib import suppress
 from typing import Annotated
 
 import typer
 
+from knowledge.errors import BaseNotFound
 from knowledge.interfaces.cli.application import opened_service
 from knowledge.interfaces.cli.exits import ExitCode
 from knowledge.interfaces.cli.options import Debug, ItemName, Json, example, text
 from knowledge.interfaces.cli.output import Output, clock, detail
 from knowledge.interfaces.cli.shapes import job_object, job_page_object, why_object
+from knowledge.interfaces.cli.wait import missing_hands
 from knowledge.model.ids import ItemId, JobId
 from knowledge.model.jobs import ACTIVE_JOB, Job, JobStatus
 
@@ -86,8 +89,13 @@ def requeue(job_id: JobName, json: Json = False, debug: Debug = False) -> ExitCo
 @app.command("why", epilog=example("knowledge jobs why 01938c2e-7d1f-7a30-9b57-3d0c1f2a4b5c"))
 def why(item_id: ItemName, json: Json = False, debug: Debug = False) -> ExitCode:
     """Say what explains an item's status. Names its job, whose run that is, and the last error."""
+    output = Output(as_json=json)
     with opened_service() as service:
         found = service.why(ItemId(item_id))
+        lacking = None
+        if found.job and found.job.status is JobStatus.PENDING:
+            with suppress(BaseNotFound):  # it is being deleted
+                lacking = missing_hands(service, service.base(found.item.base_id))
 
     def people(out: Output) -> None:
         item = found.item
@@ -100,7 +108,9 @@ def why(item_id: ItemName, json: Json = False, debug: Debug = False) -> ExitCode
                 | {"owner is": alive, "lease until": clock(found.job.lease_until, seconds=True)}
             )
 
-    Output(as_json=json).answer(why_object(found), people)
+    output.answer(why_object(found), people)
+    if lacking:
+        output.hint(lacking)
     return ExitCode.OK
 
 

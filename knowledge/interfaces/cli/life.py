@@ -36,10 +36,13 @@ def patch(
     ] = None,
     no_embedder: Annotated[bool, typer.Option("--no-embedder", help="None; only while the base holds nothing.")] = False,
     rerank_model: Annotated[
-        str | None, typer.Option(metavar="ID", callback=text, help="Model that orders its hits again.")
+        str | None,
+        typer.Option(metavar="ID", callback=text, help="Kept for later: no model orders hits again yet, whatever its id."),
     ] = None,
-    no_rerank_model: Annotated[bool, typer.Option("--no-rerank-model", help="Keep the order of the hits.")] = False,
-    file_processor: Annotated[str | None, typer.Option(metavar="ID", callback=text, help="What converts its files.")] = None,
+    no_rerank_model: Annotated[bool, typer.Option("--no-rerank-model", help="Forget that id.")] = False,
+    file_processor: Annotated[
+        str | None, typer.Option(metavar="ID", callback=text, help="What converts its files: `ocr`, `docling` …")
+    ] = None,
     no_file_processor: Annotated[bool, typer.Option("--no-file-processor", help="Nothing converts its files.")] = False,
     chunk_size: Annotated[int | None, typer.Option(metavar="TOKENS", help="Largest passage, in estimated tokens.")] = None,
     chunk_overlap: Annotated[int | None, typer.Option(metavar="TOKENS", help="What neighbouring passages share.")] = None,
@@ -96,6 +99,8 @@ def patch(
             changes["group_id"] = group_id(service, group)
         base = service.patch_base(base.id, checked(BasePatch, changes))
         print_base(output, base)
+        if rerank_model is not None:
+            output.hint("the rerank model is kept for later: nothing orders hits again yet")
         if name is not None:
             tell_of_bases(output, service, base)
 

@@ -1,5 +1,6 @@
 """knowledge item list | show"""
 
+from collections import Counter
 from enum import StrEnum
 from typing import Annotated, Final
 
@@ -16,7 +17,9 @@ from knowledge.interfaces.cli.output import Output
 from knowledge.interfaces.cli.progress import describe
 from knowledge.interfaces.cli.shapes import counts_object, item_object, item_page_object
 from knowledge.model.ids import ItemId
+from knowledge.model.results import StatusCounts
 from knowledge.model.status import CONTAINERS, ItemStatus, ItemType
+from knowledge.model.views import Item
 
 LIST_EXAMPLE: Final = example("knowledge item list handbook --status failed")
 SHOW_EXAMPLE: Final = example("knowledge item show 01938c2e-7d1f-7a30-9b57-3d0c1f2a4b5c")
@@ -51,6 +54,8 @@ def list_items(
     """List the items of a base: directories first, then newest first. What was added at once comes in the order of ids."""
     if inside and roots:
         raise typer.BadParameter("give either --in or --roots")
+    if status is ItemStatus.DELETING:
+        raise typer.BadParameter("what is being deleted is hidden from lists; `knowledge item show ITEM` shows it by its id")
     with opened_service() as service:
         base = service.base(base_name)
         if inside and service.item(ItemId(inside)).base_id != base.id:
@@ -89,7 +94,7 @@ def show(item_id: ItemName, json: Json = False, debug: Debug = False) -> ExitCod
         wire |= {"counts": counts_object(counts), "failures": [item_object(failure) for failure in failures]}
 
     def people(out: Output) -> None:
-        out.record(item_record(item) | {"inside": describe(counts) if counts else None})
+        out.record(item_record(item) | {"inside": describe(_without(counts, item)) if counts else None})
         for failure in failures:
             if failure.id != item.id:
                 out.line(f"  {failure_line(failure)}")
@@ -100,3 +105,8 @@ def show(item_id: ItemName, json: Json = False, debug: Debug = False) -> ExitCod
     if (next_step := advice([item])) is not None:
         output.hint(next_step)
     return ExitCode.OK
+
+
+def _without(counts: StatusCounts, container: Item) -> StatusCounts:
+    """What is inside a container: the counts of its subtree but for itself."""
+    return StatusCounts(counts.leaves, Counter(counts.containers) - Counter([container.status]))

@@ -91,6 +91,7 @@ def _options(arguments: Sequence[str]) -> frozenset[str]:
 
 
 def _refuse_usage(wrong: typer.TyperException, *, as_json: bool) -> ExitCode:
+    wrong.message = wrong.message.removeprefix("Value error, ")  # where the complaint comes from means nothing to a person
     if as_json:
         refuse("usage", wrong.format_message(), as_json=True)
     elif hasattr(wrong, "show"):

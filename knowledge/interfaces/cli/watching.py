@@ -154,6 +154,8 @@ class _Keeper:
             said += f", {failed} failed"
         if item.error not in (None, CHILD_FAILED):
             said = f"{time.strftime('%H:%M:%S')} not in step: {item.error} ({detail(item.error_detail)})"
+        if item.error == SourcesUnverifiable.code:  # a watch removes nothing by itself that may only be away for a moment
+            said += f"; if it shall be empty: knowledge item reindex {self._base.id} {item.id} --allow-empty"
         if self._output.as_json:
             self._output.object(wire)
         else:

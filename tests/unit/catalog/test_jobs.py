@@ -6,8 +6,8 @@ import pytest
 from sqlalchemy import func, select, update
 from sqlalchemy.exc import IntegrityError
 
-from knowledge.catalog import jobs
-from knowledge.catalog.jobs import Refusal
+from knowledge.catalog import bases, jobs
+from knowledge.catalog.jobs import Refusal, history
 from knowledge.catalog.rows import JOB, JOB_ITEM
 from knowledge.db.columns import utc_now
 from knowledge.errors import CancelRequested, InvalidInput, JobNotFound, LeaseLost
@@ -583,6 +583,33 @@ def test_what_failed_or_was_cancelled_is_kept_its_week(tx, base_id, status):
 
     assert 130 == jobs.page(tx, base_id=base_id, statuses=[status], limit=500).total
     assert 100 == jobs.page(tx, base_id=base_id, statuses=[JobStatus.COMPLETED], limit=500).total
+
+
+def test_history_of_a_base_that_is_gone_goes_with_it(tx, base_id):
+    """An hour after it ended, so that recovery still finds whom it took a job from; that of other bases is kept."""
+    now = utc_now()
+    gone = new_base(tx)
+    enqueued_there = jobs.enqueue_all(tx, [spec(gone, f"i{number}") for number in range(3)], shard="main")
+    here = enqueued(tx, base_id)
+    ended = {"status": JobStatus.CANCELLED, "error": "cancelled"}
+    tx.execute(update(JOB).values(**ended, finished_at=now - timedelta(hours=2)))
+    tx.execute(update(JOB).where(JOB.c.id == enqueued_there[0]).values(finished_at=now - timedelta(minutes=50)))
+
+    assert 0 == jobs.prune(tx)
+    bases.remove(tx, gone)
+    assert 2 == jobs.prune(tx)
+    assert {enqueued_there[0], here} == set(tx.scalars(select(JOB.c.id)))
+
+
+def test_history_of_a_large_base_goes_in_parts(tx, base_id, monkeypatch):
+    """Nobody who wants to write waits until fifty thousand rows are gone."""
+    monkeypatch.setattr(history, "PRUNED_AT_ONCE", 10)
+    gone = new_base(tx)
+    jobs.enqueue_all(tx, [spec(gone, f"i{number}") for number in range(25)], shard="main")
+    tx.execute(update(JOB).values(status=JobStatus.FAILED, error="x", finished_at=utc_now() - timedelta(days=1)))
+    bases.remove(tx, gone)
+
+    assert [10, 10, 5, 0] == [jobs.prune(tx) for _ in range(4)]
 
 
 def test_pages_are_newest_first_and_bounded(tx, base_id):

@@ -242,3 +242,55 @@ def test_bytes_are_copied_where_there_are_no_hard_links(files, monkeypatch):
 
     with files.local(BASE, "b.txt") as place:
         assert "words" == place.read_text()
+
+
+def late(monkeypatch, files, times):
+    """Somebody who stages bytes puts a file into the folder just before it is removed, so many times."""
+    real, left = os.rmdir, [times]
+
+    def rmdir(path, **where):
+        if path == "staging" and left[0]:
+            left[0] -= 1
+            (files.path(BASE, "x").parent.parent / "staging" / f"{left[0]:032x}").write_bytes(b"late")
+        return real(path, **where)
+
+    monkeypatch.setattr(os, "rmdir", rmdir)
+
+
+def test_base_that_is_filled_while_it_is_removed_is_removed(files, monkeypatch):
+    """An import, restore or add stages files meanwhile: they go as well."""
+    files.publish(files.stage_text(BASE, "x"), "a.txt")
+    late(monkeypatch, files, times=3)
+
+    files.remove_base(BASE)
+
+    assert [] == files.base_ids()
+
+
+def test_base_that_is_filled_for_ever_is_not_waited_for(files, monkeypatch):
+    """After a second it is an error, and what is there can be removed later."""
+    files.publish(files.stage_text(BASE, "x"), "a.txt")
+    with monkeypatch.context() as busy:
+        late(busy, files, times=1_000)
+        with pytest.raises(StorageFailed):
+            files.remove_base(BASE)
+
+    files.remove_base(BASE)
+    assert [] == files.base_ids()
+
+
+def test_base_that_may_not_be_removed_is_not_tried_again(files, monkeypatch):
+    """Only what fills up is emptied again; a disk that refuses is told at once."""
+    files.publish(files.stage_text(BASE, "x"), "a.txt")
+    tried = []
+
+    def refuse(path, **_where):
+        tried.append(path)
+        raise PermissionError(13, "Permission denied", path)
+
+    with monkeypatch.context() as refusing:
+        refusing.setattr(os, "rmdir", refuse)
+        with pytest.raises(StorageFailed):
+            files.remove_base(BASE)
+
+    assert 1 == len(tried)

@@ -7,6 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from knowledge.catalog import bases
 from knowledge.errors import ConverterMissing, InvalidOperation, UnsupportedSource
 from knowledge.ingestion import conversions, recovery
 from knowledge.model.inputs import DirectoryInput, FileInput
@@ -487,9 +488,16 @@ class TestWithoutTesseract:
         assert ConverterMissing.code == settle(house, item).error
 
 
+def uninstalled(house):
+    """A base whose file processor is not installed any more."""
+    base = house.base()
+    with house.db.write() as tx:
+        return bases.change(tx, base.id, {"file_processor_id": "magic"})
+
+
 def test_unknown_processor_is_named(house, tmp_path):
-    """A base may name one that this installation does not have."""
-    base = house.base(file_processor="magic")
+    """A base may name one that this installation does not have any more."""
+    base = uninstalled(house)
     (item,) = house.add(base, scan(tmp_path / "scan.pdf", FOG))
 
     done = settle(house, item)
@@ -500,7 +508,7 @@ def test_unknown_processor_is_named(house, tmp_path):
 
 def test_text_needs_no_processor(house, tmp_path):
     """A base that names an unknown one still reads what needs none."""
-    base = house.base(file_processor="magic")
+    base = uninstalled(house)
     (tmp_path / "a.txt").write_text("words")
     (item,) = house.add(base, tmp_path / "a.txt")
 

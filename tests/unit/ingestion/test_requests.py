@@ -6,6 +6,7 @@ from sqlalchemy import update
 from knowledge.catalog.rows import REQUEST
 from knowledge.errors import KeyReused
 from knowledge.model.inputs import DirectoryInput, FileInput, NoteInput, SitemapInput, Strategy, UrlInput
+from tests.near import Near
 
 ONE = NoteInput(content="one")
 
@@ -65,6 +66,47 @@ def test_the_same_request_in_other_clothes_is_the_same(house, base, ask, tmp_pat
 
     for strategy in Strategy:
         assert first == ask(FileInput(path="a.md"), strategy=strategy)
+
+
+def test_what_is_gone_is_named(house, base):
+    """Deleted, or replaced: accepted then, it is no item now; the receipt says which, and never that nothing was accepted."""
+    first = house.service.add_items(base.id, [ONE, NoteInput(content="two")], idempotency_key="k")
+    one, two = (item.id for item in first.items)
+    house.work()
+    house.service.delete_items(base.id, [one])
+
+    for _ in range(2):  # while it is being deleted, and when it is gone
+        again = house.service.add_items(base.id, [ONE, NoteInput(content="two")], idempotency_key="k")
+        assert ([two], [one]) == ([item.id for item in again.items], list(again.gone))
+        house.work()
+    assert () == tuple(first.gone)
+
+
+def test_two_that_replace_each_other(house, base, monkeypatch):
+    """The one that was replaced before it had its answer learns what was accepted, and that it is gone."""
+    publish = house.rt.dispatch.publish_due
+
+    def replaced(base_id):
+        monkeypatch.setattr(house.rt.dispatch, "publish_due", publish)
+        house.service.add_items(base.id, [ONE], strategy=Strategy.REPLACE)
+        return publish(base_id)
+
+    monkeypatch.setattr(house.rt.dispatch, "publish_due", replaced)
+    receipt = house.service.add_items(base.id, [ONE], strategy=Strategy.REPLACE)
+
+    (left,) = house.items(base)
+    assert ([], 1) == (receipt.items, len(receipt.gone))
+    assert left.id not in receipt.gone
+
+
+def test_waiting_for_what_is_gone_says_so(house, base):
+    """Not that all is done."""
+    client = Near(house, [])
+    first = client.add_items(base.id, [ONE], idempotency_key="k")
+    house.service.delete_items(base.id, [item.id for item in first.items])
+    house.work()
+
+    assert 1 == client.wait(client.add_items(base.id, [ONE], idempotency_key="k"), timeout_seconds=10).gone
 
 
 def test_keys_belong_to_their_base(house, base, ask):

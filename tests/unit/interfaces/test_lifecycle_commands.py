@@ -13,8 +13,11 @@ from zipfile import ZipFile
 import pytest
 
 from knowledge.interfaces.cli import ExitCode
+from knowledge.interfaces.cli.output import Output
 from knowledge.interfaces.cli.root import run
+from knowledge.interfaces.cli.watching import _Keeper
 from knowledge.model.documents import EmbedderSpec
+from knowledge.model.inputs import DirectoryInput
 from tests.house import House
 
 SMALL_MODELS = (EmbedderSpec(id="hashing", kind="hashing", dimensions=16, max_input_tokens=100),)
@@ -265,3 +268,152 @@ def test_a_blank_note_is_refused_before_anything_is_added(cli, folder, blank, mo
     assert f"{blank[-2]}" in done.stderr
     assert "is blank" in done.stderr
     assert 0 == cli.json("item", "list", "b")["total"]
+
+
+# what is said ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_base_that_is_changed_says_how_much_it_holds(cli):
+    """To people and to programs."""
+    cli.base()
+    cli.run("item", "add", "b", "--note", "one", "--note", "two")
+
+    assert 2 == cli.json("base", "patch", "b", "--document-count", "7")["item_count"]
+    assert re.search(r"^items +2$", cli.run("base", "patch", "b", "--document-count", "8").stdout, re.M)
+
+
+@pytest.mark.parametrize("number", ["99999999999999999999999", "9223372036854775808", "5000001", "0", "-1"])
+@pytest.mark.parametrize("option", ["--chunk-size", "--chunk-overlap", "--document-count"])
+@pytest.mark.parametrize("command", [["base", "create", "c", "--no-embedder"], ["base", "patch", "b"]])
+def test_a_size_that_cannot_be_meant_is_wrong_use(cli, command, option, number):
+    """The field is named, whatever its size."""
+    if (option, number) == ("--chunk-overlap", "0"):
+        return
+    cli.base()
+
+    refused = cli.json(*command, option, number, expect=ExitCode.USAGE)
+    assert ("usage", True) == (refused["code"], option[2:].replace("-", "_") in refused["message"])
+
+
+def test_what_a_setting_does_not_do_is_said(cli):
+    """There is no reranker; a file processor that is not there cannot be chosen."""
+    cli.base()
+
+    assert "kept for later" in cli.run("base", "patch", "b", "--rerank-model", "nosuch").stderr
+    assert "Kept for later" in cli.run("base", "patch", "--help").stdout
+    refused = cli.json("base", "patch", "b", "--file-processor", "nosuch", expect=ExitCode.FAILED)
+    assert ("invalid_input", "file_processor") == (refused["code"], refused["details"]["field"])
+
+
+def test_an_emptied_folder_has_done_what_was_asked_for(cli, folder, house):
+    """`--allow-empty` ends well, and nothing is inside."""
+    cli.base()
+    root = cli.json("item", "add", "b", folder)["items"][0]["id"]
+    house.work()
+    assert re.search(r"^inside +2 completed$", cli.run("item", "show", root).stdout, re.M)
+    for file in folder.iterdir():
+        file.unlink()
+    cli.run("item", "reindex", "b", root, "--allow-empty")
+    house.work(hurry=True)
+
+    shown = cli.run("item", "show", root).stdout
+    assert re.search(r"^status +completed$", shown, re.M)
+    assert "inside" not in shown
+
+
+def test_a_folder_that_failed_by_itself_is_not_inside_itself(cli, folder, house):
+    """What is inside are its files; it says its own failure as its own."""
+    (folder / "empty").mkdir()
+    cli.base()
+    root = cli.json("item", "add", "b", folder / "empty")["items"][0]["id"]
+    house.work()
+
+    shown = cli.run("item", "show", root).stdout
+    assert "failed" in shown
+    assert "inside" not in shown
+
+
+def test_what_is_gone_of_a_request_is_named(cli, house):
+    """An add that is asked again never says that it accepted nothing."""
+    cli.base()
+    command = ["item", "add", "b", "--note", "one", "--idempotency-key", "k"]
+    (one,) = [item["id"] for item in cli.json(*command)["items"]]
+    cli.run("item", "delete", "b", one)
+    house.work()
+
+    again = cli.json(*command)
+    assert ([], [one]) == (again["items"], again["gone"])
+    said = cli.run(*command)
+    assert (ExitCode.OK, f"accepted, and deleted or replaced meanwhile: {one}\n") == (
+        said.returncode,
+        said.stderr.replace("accepted; no worker is running: start one with `make up`\n", ""),
+    )
+    assert 1 == cli.json(*command, "--wait", expect=ExitCode.FAILED)["wait"]["gone"]
+
+
+CHOICES = [
+    ["base", "list", "--sort", "bogus"],
+    ["item", "list", "b", "--status", "bogus"],
+    ["item", "add", "b", "--note", "x", "--on-conflict", "bogus"],
+    ["jobs", "list", "--status", "bogus"],
+]
+
+
+@pytest.mark.parametrize("typed", CHOICES, ids=lambda typed: " ".join(typed[:2]))
+def test_a_choice_that_there_is_not_is_told_in_our_words(cli, typed):
+    """Without those of the library that found it."""
+    cli.base()
+
+    for said in (cli.json(*typed, expect=ExitCode.USAGE)["message"], cli.run(*typed).stderr):
+        assert "'bogus' is not one of" in said
+        assert "Value error" not in said
+
+
+def test_what_excludes_each_other_is_said(cli):
+    """Ids and all of them; a list of what is hidden."""
+    cli.base()
+
+    assert "exclude each other" in cli.run("item", "reindex", "b", "--all", "id").stderr
+    assert "exclude each other" in cli.run("item", "reindex", "b", "--all", "--interrupted").stderr
+    assert "exclude each other" in cli.run("item", "delete", "b", "--all", "id").stderr
+    hidden = cli.run("item", "list", "b", "--status", "deleting")
+    assert (ExitCode.USAGE, True) == (hidden.returncode, "hidden" in hidden.stderr)
+
+
+def test_why_says_that_nobody_is_there_to_do_it(cli, house):
+    """A job that waits, waits for a worker that does not run; one that is done waits for nobody."""
+    cli.base()
+    (item,) = [item["id"] for item in cli.json("item", "add", "b", "--note", "one")["items"]]
+
+    assert "no worker is running" in cli.run("jobs", "why", item).stderr
+    house.work()
+    assert "no worker" not in cli.run("jobs", "why", item).stderr
+
+
+def test_what_is_being_deleted_is_told_in_one_way(cli, folder):
+    """By whatever asks for its text or its bytes."""
+    cli.base()
+    item = cli.json("item", "add", "b", folder / "keeper.md")["items"][0]["id"]
+    cli.run("item", "delete", "b", item)
+
+    said = {cli.json("item", verb, item, expect=ExitCode.FAILED)["message"] for verb in ("preview", "chunks", "path")}
+    assert {"This item, or a part of it, is being deleted."} == said
+
+
+def test_a_watch_says_how_a_folder_may_be_empty(cli, folder, house, capsys):
+    """It removes nothing by itself when a folder is empty of a sudden; the command that does is named."""
+    base = house.service.base(cli.base())
+    keeper = _Keeper(house.service, base, Output())
+    keeper.adopt(DirectoryInput(path=folder))
+    house.work()
+    for file in folder.iterdir():
+        file.unlink()
+    for is_dirty in (False, True):  # what was begun is told, then the folder is looked at again
+        keeper.tick(is_dirty=is_dirty)
+        house.work()
+    keeper.tick(is_dirty=False)
+
+    (item,) = house.service.list_items(base.id, roots_only=True).items
+    *_, told = capsys.readouterr().out.splitlines()
+    assert "not in step: sources_unverifiable" in told
+    assert told.endswith(f"knowledge item reindex {base.id} {item.id} --allow-empty")
