@@ -4,7 +4,7 @@
         endpoint.json         port and password; made by whoever asks first, so a worker may start before the broker
         valkey.conf           written at every start
         running               locked by the server as long as it lives; holds its pid
-        appendonlydir/        what the server keeps
+        appendonlydir/        what the server keeps; rewritten hourly, so that what was taken does not stay in it
 
 It listens on 127.0.0.1 only. `run` becomes the server by exec, so a supervisor's SIGTERM is Valkey's own clean stop. Its memory
 may be lost at any time without harm: the ledger sends again. With a broker URL set nothing here starts.
@@ -35,6 +35,7 @@ HOST: Final = "127.0.0.1"
 PORTS: Final = range(20_000, 30_000)  #: below Linux' ephemeral ports, so that no outgoing connection sits there after a restart
 RELEASE_SECONDS: Final = 10.0  #: a killed server's rewriting child may hold the lock a little longer
 PING_SECONDS: Final = 2.0
+REWRITE_SECONDS: Final = 5.0
 CHECKER: Final = "valkey-check-aof"  #: what the server becomes when it is started under this name
 
 
@@ -251,8 +252,37 @@ appendonly yes
 appendfsync everysec
 aof-load-truncated yes
 save ""
+auto-aof-rewrite-min-size 16mb
 maxmemory-policy noeviction
 """
+
+
+def rewrite(settings: Settings) -> bool:
+    """Have the embedded broker write its append-only file afresh: only what it still holds, not what clients once sent and were
+    answered. Messages stay as safe as they are. Never fails the caller.
+
+    Returns:
+        Whether that is done. False also where no embedded broker runs.
+    """
+    import redis
+
+    def is_done() -> bool:
+        told = server.info("persistence")
+        is_written = not told["aof_rewrite_in_progress"] and not told["aof_rewrite_scheduled"]
+        return is_written and len(list(kept.glob("*.incr.aof"))) == 1  # the old one is removed a moment later
+
+    if settings.broker_url is not None:
+        return False
+    kept = settings.data_dir / "broker" / "appendonlydir"
+    try:
+        with redis.Redis.from_url(
+            embedded(settings).url, socket_timeout=PING_SECONDS, socket_connect_timeout=PING_SECONDS
+        ) as server:
+            server.bgrewriteaof()
+            return wait_for(is_done, seconds=REWRITE_SECONDS, unless=lambda: False)
+    except (redis.RedisError, OSError, KnowledgeError) as error:
+        print(f"broker: its file was not rewritten: {error}", file=sys.stderr, flush=True)
+        return False
 
 
 def mend(server: Path) -> None:
@@ -261,6 +291,8 @@ def mend(server: Path) -> None:
     The server by itself accepts a file that ends too early, but refuses to start on one that ends in garbage, as after a power
     cut. An empty broker is better than none: every job is still in the ledger and is sent again.
     """
+    for unfinished in Path().glob("temp-*.aof"):  # of a rewrite that died with its server
+        unfinished.unlink(missing_ok=True)
     kept = Path("appendonlydir")
     grown = sorted(kept.glob("*.incr.aof"))  # the base beside them is replaced as a whole, so it has no tail to lose
     if all(checked(server, file) or checked(server, file, "--fix") for file in grown):

@@ -10,7 +10,7 @@ from config import logging as logs
 from config import settings as config_settings
 from config import wiring
 from config.beat import schedule
-from config.broker import endpoint
+from config.broker import endpoint, rewrite
 from config.settings import Settings
 from knowledge.ingestion.boot import ParkPending
 from knowledge.topology import EXCHANGE, UPKEEP_KEY, UPKEEP_QUEUE, queues
@@ -49,6 +49,7 @@ def make(settings: Settings) -> Celery:
     app.knowledge_runtime = lambda *, pooled: wiring.runtime(settings, app, pooled=pooled)
     app.knowledge_check = wiring.check
     app.knowledge_park_pending = ParkPending(settings.park_pending_on_start)
+    app.knowledge_rewrite_broker = lambda: rewrite(settings)
     app.knowledge_drain_seconds = settings.drain_seconds
     app.knowledge_waiting_places = settings.commands_concurrency - max(1, settings.commands_concurrency // 4)
     return app

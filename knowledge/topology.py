@@ -20,7 +20,7 @@ EXCHANGE: Final = Exchange("knowledge", type="topic", durable=True)
 
 RECOVERY: Final = "knowledge.recovery"  #: beat task: the sweep
 DUE_TICK: Final = "knowledge.due-tick"  #: beat task: publishes what has become due
-TIDY: Final = "knowledge.tidy"  #: beat task: removes bytes that no row names
+TIDY: Final = "knowledge.tidy"  #: beat task: removes bytes that no row names, wipes what was deleted
 UPKEEP_KEY: Final = "upkeep"
 UPKEEP_QUEUE: Final = "knowledge.upkeep"
 

@@ -1,6 +1,6 @@
 """The beat tasks. Their messages expire after one interval, and a tick that finds the last one running returns."""
 
-from celery import shared_task
+from celery import current_app, shared_task
 
 from knowledge import topology
 from knowledge.ingestion import recovery
@@ -21,3 +21,4 @@ def due_tick() -> None:
 @shared_task(name=topology.TIDY, ignore_result=True)
 def tidy() -> None:
     tidying.tidy(process.runtime())
+    current_app.knowledge_rewrite_broker()  # what commands said is gone from its memory, but not yet from its file

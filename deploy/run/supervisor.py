@@ -1,9 +1,9 @@
 """Keeps the processes of a Procfile running: `python -m deploy.run.supervisor PROCFILE`, in the foreground, until SIGTERM.
 
 A process that ends is started again, at once if it lived for a while, else after a delay that doubles. On SIGTERM everything
-but the first line is asked to stop, then the first line, on which the others depend; what does not end in time is killed. If
-this process itself is killed, the system kills its children: nothing stays behind. A full disk does not end it: what could
-not be written or started is tried again.
+but the first line is asked to stop, then the first line, on which the others depend; an embedded broker first takes out of its
+file what was taken from it. What does not end in time is killed. If this process itself is killed, the system kills its
+children: nothing stays behind. A full disk does not end it: what could not be written or started is tried again.
 """
 
 import ctypes
@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from config import broker
 from config.secrets import write_private
 from config.settings import Settings, fingerprints, load
 from deploy.run.procfile import BROKER, RELEASE, Line, parse
@@ -76,6 +77,8 @@ class Supervisor:
         finally:
             first, others = self.children[:1], self.children[1:]
             self.end(others, self.settings.drain_seconds + GRACE_SECONDS)
+            if first and first[0].line.name == BROKER and self.stop_signals < 2:
+                broker.rewrite(self.settings)
             self.end(first, FIRST_LINE_GRACE_SECONDS)
             with suppress(OSError):
                 state_file(self.settings).unlink(missing_ok=True)

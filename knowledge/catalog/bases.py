@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Row, and_, bindparam, exists, func, or_, s
 from knowledge.catalog import cursor, groups
 from knowledge.catalog.rows import BASE, ITEM
 from knowledge.db.columns import utc_now
-from knowledge.db.engine import Tx
+from knowledge.db.engine import Tx, mark_deleted
 from knowledge.errors import BaseFailed, BaseNotFound, InvalidInput
 from knowledge.model.arguments import require_whole
 from knowledge.model.ids import BaseId
@@ -199,6 +199,7 @@ def mark_deleting(tx: Tx, base_id: BaseId) -> None:
 
 def remove(tx: Tx, base_id: BaseId) -> None:
     """Remove the row; its items go with it."""
+    mark_deleted(tx)
     tx.execute(BASE.delete().where(BASE.c.id == base_id))
 
 

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Row, Select, and_, bindparam, case, func, 
 from knowledge.catalog import cursor as cursors
 from knowledge.catalog.rows import BASE, IS_CONTAINER, ITEM, PATH
 from knowledge.db.columns import utc_now
-from knowledge.db.engine import Tx
+from knowledge.db.engine import Tx, mark_deleted
 from knowledge.db.sql import id_set
 from knowledge.errors import BaseNotFound, InvalidInput, ItemNotFound
 from knowledge.model.arguments import require_whole, require_word
@@ -209,6 +209,7 @@ def set_data(tx: Tx, item_id: ItemId, **changes: object) -> None:
 
 def remove(tx: Tx, base_id: BaseId, item_ids: Collection[str]) -> int:
     """Delete rows; what is below them goes too. Returns how many of the given ones were there."""
+    mark_deleted(tx)
     return tx.execute(ITEM.delete().where(ITEM.c.base_id == base_id, ITEM.c.id.in_(id_set(item_ids)))).rowcount
 
 

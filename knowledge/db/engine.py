@@ -6,6 +6,7 @@ Writes begin IMMEDIATE: deferred ones fail by the thousand under load. No engine
 """
 
 import os
+import random
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -23,7 +24,9 @@ Tx = Connection  #: an open transaction; everything in `catalog/` takes one
 
 BUSY_TIMEOUT_SECONDS: Final = 30.0
 LOG_WAIT_SECONDS: Final = 1.0  #: how long the log's end is waited for; meanwhile nobody else writes
+SMALL_BYTES: Final = 16 << 20  #: a file that is rewritten after each delete: some 0.1 s, in which nobody else writes
 CHECKPOINT_PAGES: Final = 4000  #: 16 MB; a checkpoint waits for the disk, and small commits rewrite the same pages
+_SIZES: Final = ("user_version", "page_count", "page_size")
 
 
 class Database:
@@ -79,6 +82,24 @@ class Database:
             return not is_busy
         return False
 
+    def wipe(self, *, whole: bool = False) -> None:
+        """Take out of the file and its log what deleted rows have left there; never fails the caller.
+
+        Rows are overwritten where they lie, but one that once moved to another page has left a copy that only rewriting the
+        file reaches. That is done if rows were deleted since the last time and the file is small, or `whole` asks for it.
+        """
+        with suppress(KnowledgeError), _translated(self.path), self._engine("NORMAL").connect() as connection:
+            run = connection.exec_driver_sql
+            marked, pages, page_bytes = (run(f"PRAGMA {name}").scalar_one() for name in _SIZES)
+            if marked and (whole or pages * page_bytes <= SMALL_BYTES):
+                run("VACUUM")
+                if self.truncate_log():
+                    run("BEGIN IMMEDIATE")
+                    if run("PRAGMA user_version").scalar_one() == marked:  # nothing was deleted meanwhile
+                        run("PRAGMA user_version=0")
+                    run("COMMIT")
+        self.truncate_log()
+
     def dispose(self) -> None:
         """Close every connection of this process."""
         for engine in self._engines.values():
@@ -98,6 +119,11 @@ class Database:
                 raise StorageFailed(f"The catalogue's directory cannot be made: {error.strerror}", file="catalogue") from error
             self._engines[synchronous] = self._make(synchronous=synchronous)
         return self._engines[synchronous]
+
+
+def mark_deleted(tx: Tx) -> None:
+    """Note, inside the transaction that deletes rows with text, that there is something to wipe. No mark is like the last."""
+    tx.exec_driver_sql(f"PRAGMA user_version={random.randrange(1, 1 << 31)}")  # noqa: S311 - nothing secret
 
 
 def _sqlite_engine(url: str, *, pooled: bool, busy_timeout_seconds: float, synchronous: str) -> Engine:

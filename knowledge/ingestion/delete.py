@@ -1,21 +1,19 @@
 """Delete: hide the chosen subtrees now; knowledge.delete-subtree removes them."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import timedelta
 from typing import Final
 
 from knowledge import clock
 from knowledge.catalog import bases, jobs, status, tree
 from knowledge.db.columns import utc_now
-from knowledge.errors import IndexCorrupt
 from knowledge.ingestion import conversions
 from knowledge.ingestion.purge import purge
 from knowledge.ingestion.run import PutBack, Run
+from knowledge.ingestion.wipe import wipe
 from knowledge.model.ids import BaseId, ItemId
 from knowledge.model.jobs import Job, JobSpec
 from knowledge.model.results import DeleteReceipt
-from knowledge.model.status import BaseStatus
 from knowledge.runtime import Runtime
 
 SECTION: Final = 500  #: rows purged under one holding of the base lock
@@ -66,12 +64,11 @@ def run(rt: Runtime, run: Run) -> None:
             run.checkpoint()
             if clock.monotonic() >= until:
                 raise PutBack(0)
-    if removed and rt.indexes.exists(job.base_id):
-        with rt.db.read() as tx:
-            base = bases.get(tx, job.base_id, include_deleting=True)
-        if base.status is BaseStatus.COMPLETED:
-            with suppress(IndexCorrupt):  # nothing depends on it; whoever uses the index next mends it
-                rt.index(base).reclaim()
+    with rt.db.read() as tx:
+        is_last = not jobs.is_delete_waiting(tx, job.base_id)
+    if is_last:  # each time all word lists are read: once is enough for many deletes
+        wipe(rt, job.base_id)  # also what a replacement or a lost run of this job removed
+        rt.db.wipe()
     with rt.db.write() as tx:
         jobs.finish(tx, job)
     rt.db.truncate_log()  # the rows are overwritten where they were, but not yet in the log

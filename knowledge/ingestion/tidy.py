@@ -1,4 +1,5 @@
-"""Hourly tidying: bytes that no row names, left behind by processes that died between the disk and the catalogue.
+"""Hourly tidying: bytes that no row names, left behind by processes that died between the disk and the catalogue, and text that
+was taken out of an index and is not yet wiped.
 
 Looking needs no lock. What looks abandoned and is older than an hour is looked at again under the base lock, where no commit is
 under way, and then removed.
@@ -12,6 +13,7 @@ from knowledge import clock
 from knowledge.catalog import bases, items
 from knowledge.ingestion.each import each_base
 from knowledge.ingestion.purge import purge_remains
+from knowledge.ingestion.wipe import wipe
 from knowledge.model.ids import BaseId
 from knowledge.runtime import Runtime
 
@@ -26,6 +28,10 @@ def tidy(rt: Runtime) -> bool:
     with rt.locks.single_flight("tidy") as is_mine:
         if is_mine:
             each_base({*rt.files.base_ids(), *rt.locks.base_ids()}, partial(_tidy_base, rt))
+            with rt.db.read() as tx:
+                known = bases.ids(tx)
+            each_base(known, partial(wipe, rt, whole=True))
+            rt.db.wipe(whole=True)
         return is_mine
 
 

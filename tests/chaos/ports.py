@@ -76,6 +76,10 @@ class SteppingDatabase:
         fate.step("db.truncate")
         return bool(self.database.truncate_log())
 
+    def wipe(self, *, whole: bool = False) -> None:
+        fate.step("db.wipe")
+        self.database.wipe(whole=whole)
+
     def dispose(self) -> None:
         self.database.dispose()
 

@@ -4,13 +4,14 @@ import base64
 import json
 import sys
 import urllib.request
+from contextlib import suppress
 
 import docx
 import pytest
 
-from config import flower
+from config import broker, flower
 from deploy.run.supervisor import environment
-from knowledge import topology
+from knowledge import KnowledgeClient, topology
 from knowledge.errors import BrokerUnavailable
 from knowledge.model.ids import new_base_id
 from knowledge.model.inputs import DirectoryInput, FileInput, NoteInput
@@ -162,6 +163,37 @@ def test_messages_hold_ids_only(fleet):
     assert SECRET not in json.dumps(messages)
     for item in items:
         fleet.settled(item)
+
+
+def test_nothing_said_to_the_fleet_is_left_once_it_is_deleted(fleet):
+    """After the hourly round neither text, title nor question is in any file, as it was or as messages encode it."""
+    words = [f"{word}{SECRET}" for word in ("text", "title", "question")]
+    text, title, question = words
+    base = fleet.new_base(paid=False)
+    with KnowledgeClient(broker.endpoint(fleet.settings)) as client:
+        (item,) = client.add_items(base.id, [NoteInput(content=text * 3, title=title)]).items
+        fleet.settled(item.id)
+        client.search(base.id, question)
+        client.delete_items(base.id, [item.id])
+    fleet.gone(item.id)
+    said = held(fleet.settings.data_dir, words)
+    fleet.app.send_task(topology.TIDY, ignore_result=True, exchange=topology.EXCHANGE, routing_key=topology.UPKEEP_KEY)
+
+    assert {"appendonlydir"} <= {path.parent.name for path in said}
+    eventually(lambda: not held(fleet.settings.data_dir, words), "all of it is gone", seconds=30)
+
+
+def held(folder, words):
+    """Files below that show one of these words, plain or in base64 at any offset."""
+    forms = [word.encode() for word in words]
+    for word in words:
+        forms += [base64.b64encode(b"\0" * at + word.encode())[4 if at else 0 : -4] for at in range(3)]
+    found = []
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):
+            if path.is_file() and any(form in path.read_bytes() for form in forms):
+                found.append(path)
+    return found
 
 
 def test_flower_shows_names_and_ids_only(fleet, documents):

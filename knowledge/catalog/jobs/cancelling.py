@@ -89,6 +89,14 @@ def waiting_touching(tx: Tx, base_id: BaseId, roots: Sequence[ItemId]) -> list[J
     return views(tx, tx.execute(mine).all())
 
 
+def is_delete_waiting(tx: Tx, base_id: BaseId) -> bool:
+    """Whether a delete of this base is still to be run."""
+    waiting = select(JOB.c.id).where(
+        ACTIVE, JOB.c.base_id == base_id, JOB.c.type == JobType.DELETE_SUBTREE, JOB.c.status == JobStatus.PENDING
+    )
+    return tx.execute(waiting.limit(1)).first() is not None
+
+
 def revoke(tx: Tx, job: Job) -> None:
     """Take a running row from an owner that did not stop; its late writes are refused. The base lock must be held."""
     if tx.execute(update(JOB).where(ours(job)).values(**terminal(JobStatus.CANCELLED, LEASE_REVOKED, {}))).rowcount:

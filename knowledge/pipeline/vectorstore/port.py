@@ -90,8 +90,15 @@ class IndexStore(Protocol):
 
     def counts(self) -> IndexCounts: ...
 
-    def reclaim(self) -> None:
-        """Give free space back; never fails the caller."""
+    def reclaim(self, *, whole: bool = False) -> None:
+        """Wipe what was taken out, and give free space back; never fails the caller.
+
+        Of a large index a little may stay in places that only rewriting it reaches; `whole` is for callers with time for that.
+        """
+        ...
+
+    def is_to_wipe(self) -> bool:
+        """Whether text was taken out that may still be found in the file or its log."""
         ...
 
     def close(self) -> None: ...

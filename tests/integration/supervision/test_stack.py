@@ -16,6 +16,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+import redis
 
 from config import broker, flower
 from config.settings import Settings, load
@@ -79,6 +80,18 @@ def test_up_waits_until_everything_answers_and_down_leaves_nothing(up, environ):
     assert [True, False] == [stack.down(environ), stack.down(environ)]
     assert gone(members)
     assert stack.status(environ) is None
+
+
+def test_after_down_the_broker_keeps_nothing_that_was_taken(up, environ):
+    """What waited and was worked off is no longer in its file; what still waits is."""
+    running = up()
+    with redis.Redis.from_url(broker.endpoint(running.settings)) as server:
+        server.rpush("mine", "zqtaken", "zqwaits")
+        server.lpop("mine")
+    stack.down(environ)
+    kept = b"".join(path.read_bytes() for path in (running.settings.data_dir / "broker").rglob("*") if path.is_file())
+
+    assert (False, True) == (b"zqtaken" in kept, b"zqwaits" in kept)
 
 
 def test_report_tells_what_listens_where_without_passwords(up):

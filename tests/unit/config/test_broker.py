@@ -126,6 +126,53 @@ def test_messages_survive_a_kill_and_the_address_stays(settings, start):
     assert 1000 == client(settings).llen("queue")
 
 
+def kept_bytes(settings: Settings) -> bytes:
+    files = (settings.data_dir / "broker").rglob("*")
+    return b"".join(path.read_bytes() for path in files if path.is_file())
+
+
+def test_what_was_taken_or_has_expired_leaves_the_file_and_the_rest_stays(settings, start):
+    """Messages that wait survive the rewriting and a kill after it; what clients said and were answered is gone."""
+    first = start()
+    with client(settings) as server:
+        server.rpush("queue", "zqcommand", "waits")
+        server.lpop("queue")
+        server.set("read", "zqanswer")
+        server.delete("read")
+        server.set("late", "zqlate", px=1)
+        wait_until(lambda: not server.exists("late"))
+    before = kept_bytes(settings)
+
+    assert all(word in before for word in (b"zqcommand", b"zqanswer", b"zqlate"))
+    assert broker.rewrite(settings) is True
+    assert not any(word in kept_bytes(settings) for word in (b"zqcommand", b"zqanswer", b"zqlate"))
+    client(settings).rpush("queue", "later")
+    first.kill()
+    first.wait()
+    start()
+    assert [b"waits", b"later"] == client(settings).lrange("queue", 0, -1)
+
+
+def test_rewriting_without_an_embedded_broker_is_no_error(settings, tmp_path):
+    """It is stopped, or another one is configured: nothing is done, and nothing made."""
+    other = Settings(data_dir=tmp_path / "other", broker_url="redis://:pw@127.0.0.1:1/0")
+
+    assert broker.rewrite(settings) is False
+    assert broker.rewrite(other) is False
+    assert not other.data_dir.exists()
+
+
+def test_a_rewriting_that_died_with_its_server_leaves_nothing(settings, start):
+    """Its half-written file goes at the next start."""
+    broker.embedded(settings)
+    stray = settings.data_dir / "broker" / "temp-rewriteaof-bg-4711.aof"
+    stray.write_bytes(b"zqcommand")
+    start()
+
+    assert broker.ping(settings) is True
+    assert not stray.exists()
+
+
 @pytest.mark.parametrize("damage", ["cut", "garbage"])
 def test_damaged_tail_does_not_stop_a_start(settings, start, damage):
     """A file that ends in half a command or in garbage is cut there; what stands before it is kept."""

@@ -1,6 +1,8 @@
 """Transactions on the catalogue: what is kept, what is rolled back, and how the environment's faults are called."""
 
 import os
+import random
+import re
 import subprocess
 import sys
 import threading
@@ -222,6 +224,46 @@ def test_deleted_words_are_neither_in_the_file_nor_in_its_log(db, tmp_path):
 
     assert is_empty
     assert [0, 0] == [(tmp_path / f"catalogue.sqlite{end}").read_bytes().count(b"needle") for end in ("", "-wal")]
+
+
+@pytest.mark.parametrize("seed", [6, 10, 11])
+def test_no_copy_of_a_row_that_once_moved_is_left(db, tmp_path, seed):
+    """A row that moved to another page, when others came or went, left its words in the free middle of the old one."""
+    dice = random.Random(seed)
+    alive: list[str] = []
+    for number in range(60):
+        with db.write() as tx:
+            for word in range(number * 20, number * 20 + 20):
+                alive.append(f"{dice.randrange(10**6):06}needle{word:04}" + "x" * dice.choice([0, 100, 400, 900]))
+                insert(tx, alive[-1])
+            dice.shuffle(alive)
+            for _ in range(int(len(alive) * dice.random())):
+                tx.execute(text("DELETE FROM note WHERE id = :id"), {"id": alive.pop()})
+            engine.mark_deleted(tx)
+    db.wipe()
+    left = set(re.findall(rb"needle\d{4}", b"".join(path.read_bytes() for path in tmp_path.iterdir())))
+    with db.read() as tx:
+        mark = tx.scalar(text("PRAGMA user_version"))
+
+    assert ({value[6:16].encode() for value in alive}, 0) == (left, mark)
+
+
+def test_a_large_catalogue_is_rewritten_only_by_who_has_time(db, monkeypatch):
+    """What is deleted stays marked until then."""
+    monkeypatch.setattr(engine, "SMALL_BYTES", 0)
+
+    def mark():
+        with db.read() as tx:
+            return tx.scalar(text("PRAGMA user_version"))
+
+    with db.write() as tx:
+        engine.mark_deleted(tx)
+    db.wipe()
+    at_once = mark()
+    db.wipe(whole=True)
+
+    assert at_once
+    assert 0 == mark()
 
 
 def test_a_log_in_use_is_left_to_the_next(db, monkeypatch):

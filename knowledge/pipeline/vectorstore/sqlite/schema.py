@@ -12,6 +12,8 @@ vector       the vector of a body as it was given: little-endian float32
 code_block   records of 1,024 vectors, see `codes`; derived from `vector`
 code_centre  what the codes are centred on
 
+`user_version` of the file tells whether text is still to be wiped, see `mark`.
+
 Bodies are the unit of sharing: a text that several units have, or that outlives a rebuild, is tokenised and embedded once.
 """
 

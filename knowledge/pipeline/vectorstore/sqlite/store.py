@@ -14,7 +14,7 @@ import numpy as np
 from knowledge.errors import DimensionMismatch, IndexCorrupt, IndexFault, KnowledgeError
 from knowledge.model.documents import Material, Vector
 from knowledge.pipeline.vectorstore.port import IndexCounts, LaneHit, StoredUnit
-from knowledge.pipeline.vectorstore.sqlite import lexical, nearest, passages
+from knowledge.pipeline.vectorstore.sqlite import lexical, mark, nearest, passages
 from knowledge.pipeline.vectorstore.sqlite.code_cache import CodeCache
 from knowledge.pipeline.vectorstore.sqlite.codes import unit_rows
 from knowledge.pipeline.vectorstore.sqlite.connection import Connections, one_row, reading, writing
@@ -110,10 +110,10 @@ class SqliteIndexStore:
             # The names are those above, not anyone's input.
             return IndexCounts(*(one_row(connection, f"SELECT count(*) FROM {table}")[0] for table in tables))  # noqa: S608
 
-    def reclaim(self) -> None:
+    def reclaim(self, *, whole: bool = False) -> None:
         try:
             with translated(self.base_id), self._connections.lease() as connection:
-                reclaim(connection, self.base_id, self.dimensions)
+                reclaim(connection, self.base_id, self.dimensions, whole=whole)
         except IndexCorrupt as error:
             log.error("index is damaged", extra={"base": self.base_id, "reason": error.details.get("reason")})
         except KnowledgeError as error:
@@ -123,6 +123,10 @@ class SqliteIndexStore:
         """Give up idle connections and everything kept in memory; the next call takes them up again."""
         self._connections.rest()
         self._memory.replace()
+
+    def is_to_wipe(self) -> bool:
+        with translated(self.base_id), self._connections.lease() as connection:
+            return mark.found(connection) != 0
 
     def close(self) -> None:
         self._connections.close()

@@ -9,6 +9,7 @@ import numpy as np
 from knowledge.errors import IndexFault
 from knowledge.model.documents import Vectors
 from knowledge.pipeline.indexing import analyser
+from knowledge.pipeline.vectorstore.sqlite import mark
 from knowledge.pipeline.vectorstore.sqlite.blocks import BLOCK_SLOTS, CodeWriter
 from knowledge.pipeline.vectorstore.sqlite.connection import one_row
 from knowledge.pipeline.vectorstore.sqlite.prepare import Prepared, PreparedMaterial
@@ -25,8 +26,8 @@ class Writer:
         self._run = connection.execute
         self._many = connection.executemany
         self._base_id = base_id
-        generation, self._next_body = one_row(connection, NEXT_GENERATION)
-        self._codes = None if dimensions is None else CodeWriter(connection, dimensions, generation)
+        self._generation, self._next_body = one_row(connection, NEXT_GENERATION)
+        self._codes = None if dimensions is None else CodeWriter(connection, dimensions, self._generation)
 
     def replace(self, prepared: Prepared) -> None:
         """Put these materials in the place of what their items have.
@@ -60,6 +61,7 @@ class Writer:
             contents = self._detach(found.values(), keep=set())
             self._many("DELETE FROM material WHERE id = ?", ((key,) for key in found.values()))
             self._drop_contents(contents)
+            mark.put(self._connection, self._generation)
             self._settle()
         return len(found)
 
@@ -131,7 +133,10 @@ class Writer:
                 )
                 key = self._connection.last_insert_rowid()
             else:
-                self._run("UPDATE material SET path = ?, content_id = ? WHERE id = ?", (material.path, content, key))
+                changed = "UPDATE material SET path = ?1, content_id = ?2 WHERE id = ?3 AND (path, content_id) != (?1, ?2)"
+                self._run(changed, (material.path, content, key))
+                if self._connection.changes():
+                    mark.put(self._connection, self._generation)
         except apsw.ConstraintError as error:
             raise IndexFault(
                 "Another item of this base has the same path.",

@@ -75,21 +75,3 @@ def test_large_text_is_fetched_by_its_slice(stores):
     for n in (0, 1, 99, 199):
         hit = store.lexical(f"passage{n}", 1)[0]
         assert texts[n] == store.fetch([hit.unit_id])[hit.unit_id].unit.text
-
-
-def test_words_of_a_deleted_text_are_wiped(stores):
-    """One among many, whose word lists were merged long ago: FTS5 by itself only marks its row."""
-    store = stores.create("wipe", None)
-    for number in range(60):
-        store.rebuild_material(plain_leaf(f"i{number}", f"{number} and others " * 20))
-    store.rebuild_material(plain_leaf("odd", "zqwarkx " * 20))
-    store.reclaim()
-    before = store.path.read_bytes()
-    store.delete_materials(["odd"])
-    store.reclaim()
-    after = b"".join(path.read_bytes() for path in store.path.parent.iterdir())
-
-    assert b"zqwarkx" in before
-    assert b"zqwarkx" not in after
-    assert ["i7"] == [hit.item_id for hit in store.lexical("7", 5)]
-    assert_sound(store.path)
