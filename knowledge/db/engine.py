@@ -25,6 +25,7 @@ Tx = Connection  #: an open transaction; everything in `catalog/` takes one
 BUSY_TIMEOUT_SECONDS: Final = 30.0
 LOG_WAIT_SECONDS: Final = 1.0  #: how long the log's end is waited for; meanwhile nobody else writes
 SMALL_BYTES: Final = 16 << 20  #: a file that is rewritten after each delete: some 0.1 s, in which nobody else writes
+LARGE_BYTES: Final = 1 << 30  #: a larger one is never rewritten: others would wait to write for too long
 CHECKPOINT_PAGES: Final = 4000  #: 16 MB; a checkpoint waits for the disk, and small commits rewrite the same pages
 _SIZES: Final = ("user_version", "page_count", "page_size")
 
@@ -86,12 +87,13 @@ class Database:
         """Take out of the file and its log what deleted rows have left there; never fails the caller.
 
         Rows are overwritten where they lie, but one that once moved to another page has left a copy that only rewriting the
-        file reaches. That is done if rows were deleted since the last time and the file is small, or `whole` asks for it.
+        file reaches. That is done if rows were deleted since the last time and the file is small, or `whole` asks for it and
+        it is not very large.
         """
         with suppress(KnowledgeError), _translated(self.path), self._engine("NORMAL").connect() as connection:
             run = connection.exec_driver_sql
             marked, pages, page_bytes = (run(f"PRAGMA {name}").scalar_one() for name in _SIZES)
-            if marked and (whole or pages * page_bytes <= SMALL_BYTES):
+            if marked and pages * page_bytes <= (LARGE_BYTES if whole else SMALL_BYTES):
                 run("VACUUM")
                 if self.truncate_log():
                     run("BEGIN IMMEDIATE")

@@ -19,12 +19,13 @@ log = logging.getLogger(__name__)
 MIN_FREE_BYTES: Final = 8 << 20
 MIN_FREE_SHARE: Final = 0.2
 SMALL_BYTES: Final = 16 << 20  #: a file that is rewritten at every occasion: some 0.1 s
+LARGE_BYTES: Final = 1 << 30  #: a larger one is rewritten only if much of it is free: writers would wait for too long
 MERGE_PAGES: Final = 256  #: of the word lists a transaction, so that writers come in between
 
 
 def reclaim(connection: apsw.Connection, base_id: str, dimensions: int | None, *, whole: bool) -> None:
     """Renew worn code blocks, wipe the words of deleted bodies, and shrink the log. Rewrite the file if a fifth of it and 8 MiB
-    are free, or if text was taken out since it was last rewritten and it is small or `whole` asks for it.
+    are free, or if text was taken out since it was last rewritten and it is small, or not very large and `whole` asks for it.
 
     A reader that keeps the log from being cut leaves the mark, so that the next call does all of it again.
 
@@ -38,7 +39,7 @@ def reclaim(connection: apsw.Connection, base_id: str, dimensions: int | None, *
     _shrink_log(connection)
     free, pages, page_bytes = (int(connection.pragma(name)) for name in ("freelist_count", "page_count", "page_size"))
     is_hollow = free * page_bytes >= MIN_FREE_BYTES and free >= pages * MIN_FREE_SHARE
-    is_to_wipe = marked and (whole or pages * page_bytes <= SMALL_BYTES)
+    is_to_wipe = marked and pages * page_bytes <= (LARGE_BYTES if whole else SMALL_BYTES)
     if not is_hollow and not is_to_wipe:
         return
     connection.execute("VACUUM")
