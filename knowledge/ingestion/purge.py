@@ -71,7 +71,7 @@ def remove_base(rt: Runtime, base_id: BaseId) -> None:
 
 def forget_base(rt: Runtime, base_id: BaseId) -> None:
     """What else there is of a base that is gone; its lock is free."""
-    rt.db.truncate_log()
+    rt.db.wipe()
     with suppress(BaseBusy):  # somebody waits for it, and will find that the base is gone; tidying removes the file
         rt.locks.forget(base_id)
 
