@@ -4,7 +4,6 @@ import os
 import signal
 from pathlib import Path
 
-import psutil
 import pytest
 
 from knowledge.model.inputs import FileInput, NoteInput
@@ -12,6 +11,7 @@ from knowledge.model.jobs import JobStatus, JobType
 from knowledge.model.status import ItemStatus
 from tests.faults.promises import assert_promises
 from tests.fleet import Blow
+from tests.processes import is_over
 from tests.scans import scan
 from tests.waiting import eventually
 
@@ -53,7 +53,7 @@ def check_of(fleet, item):
 def owner_of(fleet, item):
     """The process in which a look has found the result and cannot place it yet; 0 if there is none."""
     check = check_of(fleet, item)
-    is_read = not is_running(check.progress["ticket"]["pid"])
+    is_read = is_over(check.progress["ticket"]["pid"])
     return check.owner.pid if is_read and check.status is JobStatus.RUNNING else 0
 
 
@@ -62,12 +62,8 @@ def conversions_of(fleet, item):
     return sum(job.type is CHECK and item in job.item_ids for job in fleet.jobs())
 
 
-def is_running(pid):
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-
-
 def assert_nothing_is_left(fleet, base, pid):
-    eventually(lambda: not is_running(pid), "the process that reads is gone", seconds=SECONDS)
+    eventually(lambda: is_over(pid), "the process that reads is gone", seconds=SECONDS)
     eventually(lambda: not fleet.service.rt.files.work_folders(base.id), "its files are removed", seconds=SECONDS)
 
 
@@ -89,7 +85,7 @@ def test_conversion_outlives_the_workers(fleet, base, held, blow, worker):
     item, pid = held
     fleet.strike(blow, worker=worker)
 
-    assert is_running(pid)
+    assert not is_over(pid)
     fleet.let_go()
     assert ItemStatus.COMPLETED is fleet.settled(item, seconds=SECONDS).status
     assert 1 == conversions_of(fleet, item)
@@ -142,7 +138,7 @@ def test_delete_of_the_base_while_it_is_read(fleet, held, base):
     fleet.service.delete_base(base.id)
     fleet.bases.remove(base)
 
-    eventually(lambda: not is_running(pid), "the process that reads is gone", seconds=SECONDS)
+    eventually(lambda: is_over(pid), "the process that reads is gone", seconds=SECONDS)
     assert not (fleet.settings.data_dir / "bases" / base.id).exists()
     fleet.new_base()
     assert_promises(fleet)
@@ -153,7 +149,7 @@ def test_everything_is_killed(fleet, free, tmp_path):
     item, pid = hold(fleet, free, tmp_path / "scan.pdf")
     fleet.strike(Blow.KILL_ALL)
 
-    assert is_running(pid)
+    assert not is_over(pid)
     fleet.let_go()
     assert ItemStatus.COMPLETED is fleet.settled(item, seconds=SECONDS).status
     assert_promises(fleet)

@@ -22,6 +22,7 @@ from config import broker, flower
 from config.settings import Settings, load
 from deploy.run import stack
 from deploy.run.stack import Stack, StackFailed
+from tests.processes import is_over
 from tests.waiting import eventually, wait_until
 
 PROCFILE = Path(__file__).with_name("Procfile")
@@ -55,7 +56,7 @@ def family(pids: Mapping[str, int]) -> list[psutil.Process]:
 
 
 def gone(processes: list[psutil.Process]) -> bool:
-    return not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in processes)
+    return all(not process.is_running() or is_over(process.pid) for process in processes)
 
 
 def status_of(url: str, user: str = "", password: str = "") -> int:

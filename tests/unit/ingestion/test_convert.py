@@ -4,7 +4,6 @@ import os
 import signal
 from pathlib import Path
 
-import psutil
 import pytest
 
 from knowledge.catalog import bases
@@ -15,6 +14,7 @@ from knowledge.model.jobs import JobStatus, JobType
 from knowledge.model.status import ItemStatus, Notice
 from knowledge.model.tools import INSTALL_TESSERACT
 from knowledge.pipeline.conversion.ocr import OcrProcessor
+from tests.processes import is_over
 from tests.scans import mixed, picture, scan
 from tests.waiting import eventually
 
@@ -76,10 +76,6 @@ def check_of(house, item):
 
 def pages_found(house, base, query):
     return {(hit.item_id, hit.page) for hit in house.service.search(base.id, query, limit=1).hits}
-
-
-def is_running(pid):
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
 
 
 def test_scan_is_found_on_its_page(house, tmp_path):
@@ -311,7 +307,7 @@ def test_lost_process_is_parked_and_not_started_again(house, tmp_path):
     (item,) = house.add(base, scan(tmp_path / "scan.pdf", *[FOG] * 20))
     pid = begin(house, item).progress["ticket"]["pid"]
     os.kill(pid, signal.SIGKILL)
-    eventually(lambda: not is_running(pid), "it is gone")
+    eventually(lambda: is_over(pid), "it is gone")
 
     done = settle(house, item)
 
@@ -332,7 +328,7 @@ def test_conversion_ends_at_its_deadline(make, tmp_path):
     done = settle(house, item)
 
     assert (ItemStatus.FAILED, "conversion_timeout") == (done.status, done.error)
-    assert not is_running(pid)
+    assert is_over(pid)
     assert [] == house.rt.files.work_folders(base.id)
 
 
@@ -355,7 +351,7 @@ def test_nobody_waits_any_more(house, tmp_path, end):
     house.work(hurry=True)
     recovery.sweep(house.rt)
 
-    assert not is_running(pid)
+    assert is_over(pid)
     assert [] == house.rt.files.work_folders(base.id)
     assert [] == house.jobs(JobStatus.PENDING, JobStatus.RUNNING)
 
@@ -372,7 +368,7 @@ def test_sweep_ends_what_nobody_waits_for_and_nothing_else(house, tmp_path):
 
     recovery.sweep(house.rt)
 
-    assert not is_running(checks[0].progress["ticket"]["pid"])
+    assert is_over(checks[0].progress["ticket"]["pid"])
     assert "indexing_interrupted" == house.item(lost).error
     assert ItemStatus.COMPLETED is settle(house, kept).status
 

@@ -21,6 +21,7 @@ from knowledge.pipeline.conversion.ocr import OcrProcessor
 from knowledge.pipeline.conversion.port import Converted, Lost, NoRoom, Order, Waiting
 from knowledge.pipeline.readers.media_type import detect
 from tests.contracts.processor_contract import ProcessorContract
+from tests.processes import is_over
 from tests.scans import picture, scan
 from tests.waiting import eventually
 
@@ -209,7 +210,7 @@ def test_no_more_than_the_host_may_run(processor, tmp_path):
     with pytest.raises(NoRoom):
         processor.start(orders[1])
     os.kill(first["pid"], 9)
-    eventually(lambda: not is_running(first["pid"]), "it is gone")
+    eventually(lambda: is_over(first["pid"]), "it is gone")
     second = eventually(lambda: started(processor, orders[1]), "there is room")
 
     with pytest.raises(Lost):
@@ -235,7 +236,7 @@ def test_cancel_ends_what_it_has_started(processor, tmp_path):
     for _ in range(2):
         processor.cancel({}, work)
 
-    eventually(lambda: not any(is_running(process.pid) for process in (child, *below)), "all of it is gone")
+    eventually(lambda: all(is_over(process.pid) for process in (child, *below)), "all of it is gone")
 
 
 def test_process_ends_with_its_folder(processor, tmp_path):
@@ -247,7 +248,7 @@ def test_process_ends_with_its_folder(processor, tmp_path):
     eventually(lambda: isinstance(processor.poll(ticket, work), Waiting) and (work / "survey.json").exists(), "it works")
     work.rename(tmp_path / "elsewhere")
 
-    eventually(lambda: not is_running(ticket["pid"]), "it is gone", seconds=60)
+    eventually(lambda: is_over(ticket["pid"]), "it is gone", seconds=60)
 
 
 def test_another_process_with_the_same_number_is_left_alone(processor, tmp_path):
@@ -307,10 +308,6 @@ def test_nothing_that_is_read_is_logged(processor, tmp_path):
     left = {entry.name for entry in work.iterdir()}
     assert {"order.json", "process.json", "progress.json", "result.md", "survey.json"} >= left
     assert "fog" not in json.dumps(json.loads((work / "order.json").read_text()))
-
-
-def is_running(pid):
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
 
 
 def png(width, height):

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from socketserver import BaseRequestHandler, TCPServer
 
 import psutil
@@ -18,6 +19,7 @@ from knowledge.pipeline.readers.doc import DocReader
 from knowledge.pipeline.readers.ppt import PptReader
 from knowledge.pipeline.readers.process import ReaderProcess
 from knowledge.pipeline.readers.registry import ReaderRegistry
+from tests.processes import is_over
 from tests.unit.pipeline.readers.samples import FOLDER, sample
 from tests.waiting import eventually
 
@@ -109,7 +111,7 @@ def test_converter_that_hangs_is_ended_with_all_it_started(program, temporary, m
     assert "seconds" == caught.value.details["figure"]
     assert [] == list(temporary.iterdir())
     for name in ("inner", "outer"):
-        assert not _is_running(int((tmp_path / name).read_text()))
+        assert is_over(int((tmp_path / name).read_text()))
 
 
 def test_converter_goes_with_the_process_that_reads(program, temporary, tmp_path):
@@ -128,7 +130,7 @@ def test_converter_goes_with_the_process_that_reads(program, temporary, tmp_path
 
     for name in ("inner", "outer"):
         pid = int((tmp_path / name).read_text())
-        eventually(lambda pid=pid: not _is_running(pid), f"{name} is gone")
+        eventually(lambda pid=pid: is_over(pid), f"{name} is gone")
     assert [] == list(temporary.iterdir())
 
 
@@ -163,13 +165,6 @@ def test_converter_sees_nothing_of_this_process(program, monkeypatch, tmp_path):
     assert str(FOLDER) not in (tmp_path / "arguments").read_text()
 
 
-def _is_running(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
 OWNER = """
 import sys
 from pathlib import Path
@@ -185,7 +180,8 @@ def test_real_libreoffice_ends_with_the_owner_of_its_reader():
 
     def family():
         found = psutil.Process(owner.pid).children(recursive=True)
-        return found if any(one.name() == "soffice.bin" for one in found) else None
+        with suppress(psutil.NoSuchProcess):  # it has just ended; look again
+            return found if any(one.name() == "soffice.bin" for one in found) else None
 
     processes = eventually(family, "LibreOffice is at work")
     owner.kill()

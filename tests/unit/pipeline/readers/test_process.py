@@ -18,6 +18,7 @@ from knowledge.pipeline.readers.process import ReaderProcess
 from knowledge.pipeline.readers.reading import Reading
 from knowledge.pipeline.readers.registry import ReaderRegistry
 from tests.fakes import hostile_reader
+from tests.processes import group_of, is_over
 from tests.waiting import eventually
 
 BUDGET = Budget(seconds=60, memory_bytes=256 * MIB)
@@ -52,14 +53,6 @@ def read(tmp_path):
         return [document.text for document in reading.result().documents]
 
     return read
-
-
-def is_over(pid):
-    """Whether a process is gone, or only its entry is left for a parent that does not ask."""
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
 
 
 def test_documents_come_whole(process, tmp_path):
@@ -224,7 +217,7 @@ def test_close_ends_the_process(process, read):
     """Nothing is left."""
     read(process, "words")
     pid = process.pid
-    group = [one.pid for one in psutil.process_iter() if os.getpgid(one.pid) == pid]
+    group = group_of(pid)
 
     process.close()
 
