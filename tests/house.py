@@ -23,6 +23,7 @@ from knowledge.model.documents import EmbedderSpec
 from knowledge.model.ids import BaseId, ItemId, JobId
 from knowledge.model.inputs import BaseInput, DirectoryInput, FileInput, ItemInput, NoteInput
 from knowledge.model.jobs import Job, JobStatus, JobType
+from knowledge.model.status import TERMINAL
 from knowledge.model.views import Base, Item
 from knowledge.pipeline.conversion.port import FileProcessor
 from knowledge.pipeline.conversion.registry import Processors
@@ -33,6 +34,7 @@ from knowledge.pipeline.vectorstore.sqlite import SqliteIndexStores
 from knowledge.runtime import Options, Runtime
 from knowledge.service import KnowledgeService
 from tests.fakes.sender import ListSender
+from tests.waiting import eventually
 
 DIMENSIONS: Final = 32
 HASHING: Final = EmbedderSpec(id="hashing", kind="hashing", dimensions=DIMENSIONS)
@@ -107,6 +109,16 @@ class House:
                 return started
             started += self.deliver(self.sender.waiting.popleft()) is not None
         raise AssertionError("the house never comes to rest")
+
+    def settle(self, *items: Item, hurry: bool = False) -> Item:
+        """Work until all of these are completed or failed, whatever other processes do for them; the last one as it is then."""
+
+        def at_rest() -> list[Item] | None:
+            self.work(hurry=hurry)
+            found = [self.item(item) for item in items]
+            return found if all(item.status in TERMINAL for item in found) else None
+
+        return eventually(at_rest, "the items are completed or failed", seconds=120)[-1]
 
     def deliver(self, job_id: JobId) -> Job | None:
         """What a worker does with one message."""

@@ -17,7 +17,7 @@ def wipe(rt: Runtime, base_id: BaseId, *, whole: bool = False) -> None:
     """Nothing is done if nothing was taken out since the last time, nor to a failed base, whose index may not fit its model.
 
     Args:
-        whole: rewrite the index however large it is.
+        whole: rewrite the index also if that takes a while; see `IndexStore.reclaim`.
     """
     with rt.db.read() as tx:
         base = bases.get(tx, base_id, include_deleting=True)

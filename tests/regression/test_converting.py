@@ -12,7 +12,6 @@ from knowledge.pipeline.conversion.port import Lost
 from tests.fakes.docling_server import FakeDocling
 from tests.regression import faults
 from tests.scans import mixed, scan
-from tests.waiting import eventually
 
 CHECK, INDEX = JobType.CHECK_FILE_PROCESSING_RESULT, JobType.INDEX_DOCUMENTS
 WORDS = "The tower has two hundred and four steps."
@@ -46,15 +45,6 @@ def base(house):
     return house.base(file_processor="docling")
 
 
-def settle(house, item):
-    def at_rest():
-        house.work()
-        found = house.item(item)
-        return found if found.status in (ItemStatus.COMPLETED, ItemStatus.FAILED) else None
-
-    return eventually(at_rest, "the item is completed or failed", seconds=60)
-
-
 def check_of(house):
     (check,) = [job for job in house.jobs() if job.type is CHECK]
     return check
@@ -63,11 +53,11 @@ def check_of(house):
 def test_041_the_markdown_has_a_name_of_its_own(house, base, tmp_path, write):
     """Beside the file, taken when it is placed: what comes later gets a number, what was there keeps its name."""
     (item,) = house.add(base, scan(tmp_path / "report.pdf", "Ring"))
-    settle(house, item)
+    house.settle(item)
     early, late, other = house.add(
         base, write("brief.md", "words"), write("report.md", "words"), scan(tmp_path / "brief.pdf", "Ring")
     )
-    settle(house, other)
+    house.settle(other)
 
     assert ("report.pdf", "report.md", "report_1.md") == (item.relative_path, house.item(item).indexed_path, late.relative_path)
     assert ("brief.pdf", "brief_1.md", "brief.md") == (other.relative_path, house.item(other).indexed_path, early.relative_path)
@@ -95,7 +85,7 @@ def test_055_nothing_is_begun_without_its_rows(house, base, docling, tmp_path):
 
         assert (0, [INDEX]) == (docling.stats()["submitted"], [job.type for job in house.jobs()])
     house.hasten()
-    assert ItemStatus.COMPLETED is settle(house, item).status
+    assert ItemStatus.COMPLETED is house.settle(item).status
 
 
 def test_056_no_other_item_is_written_over(house, base, tmp_path, write):
@@ -104,7 +94,7 @@ def test_056_no_other_item_is_written_over(house, base, tmp_path, write):
     (tmp_path / "a").mkdir()
     found = house.add(base, scan(tmp_path / "report.pdf", "Ring"), scan(tmp_path / "a" / "report.pdf", "Ring"))
     for item in found:
-        settle(house, item)
+        house.settle(item)
 
     assert "words" == house.service.preview(note.id).text
     assert ["report_1.md", "report_1_1.md"] == sorted(house.item(item).indexed_path for item in found)
@@ -128,11 +118,11 @@ def test_063_a_delete_ends_the_conversion(house, base, docling, tmp_path, cancel
 def test_076_a_restore_carries_the_markdown_along(house, base, docling, tmp_path):
     """Nothing is converted again; a reindex would."""
     (item,) = house.add(base, scan(tmp_path / "report.pdf", "Ring"))
-    settle(house, item)
+    house.settle(item)
     restored = house.service.restore_base(base.id, "again", "hashing")
     (again,) = restored.items
 
-    assert (ItemStatus.COMPLETED, "report.md") == (settle(house, again).status, house.item(again).indexed_path)
+    assert (ItemStatus.COMPLETED, "report.md") == (house.settle(again).status, house.item(again).indexed_path)
     assert 1 == docling.stats()["submitted"]
     assert {again.id} == {hit.item_id for hit in house.service.search(restored.base.id, "fog signal").hits}
 
@@ -140,12 +130,12 @@ def test_076_a_restore_carries_the_markdown_along(house, base, docling, tmp_path
 def test_090_a_file_that_is_read_itself_loses_its_markdown(house, base, tmp_path):
     """Its converter was taken from the base."""
     (item,) = house.add(base, mixed(tmp_path / "report.pdf", [(WORDS, True)]))
-    assert "report.md" == settle(house, item).indexed_path
+    assert "report.md" == house.settle(item).indexed_path
     house.service.patch_base(base.id, BasePatch(file_processor=None))
     house.service.reindex_items(base.id, [item.id])
     house.work()
 
-    assert (None, ["report.pdf"]) == (settle(house, item).indexed_path, house.raw(base))
+    assert (None, ["report.pdf"]) == (house.settle(item).indexed_path, house.raw(base))
     assert {WORDS} == {hit.text for hit in house.service.search(base.id, "tower").hits}
 
 
@@ -153,7 +143,7 @@ def test_097_the_path_of_a_converted_file_is_its_own(house, base, tmp_path):
     """Never that of its Markdown."""
     (item,) = house.add(base, scan(tmp_path / "report.pdf", "Ring"))
 
-    assert "report.md" == settle(house, item).indexed_path
+    assert "report.md" == house.settle(item).indexed_path
     assert (tmp_path / "report.pdf").read_bytes() == house.service.file_path(item.id).read_bytes()
 
 
@@ -181,7 +171,7 @@ def test_112_it_is_given_up_in_the_end(make_house, docling, processor, tmp_path,
     house = make_house(processors=[processor], conversion_poll_seconds=0.02, conversion_seconds=0.2)
     (item,) = house.add(house.base(file_processor="docling"), scan(tmp_path / "report.pdf", "Ring"))
 
-    assert "conversion_timeout" == settle(house, item).error
+    assert "conversion_timeout" == house.settle(item).error
     assert [check_of(house).progress["ticket"]] == cancelled
     assert [] == house.rt.files.work_folders(item.base_id)
 
@@ -200,7 +190,7 @@ def test_113_a_result_that_is_not_there_fails_the_item(house, base, docling, tmp
     docling.behave({"at": at, "behaviour": behaviour})
     (item,) = house.add(base, scan(tmp_path / "report.pdf", "Ring"))
 
-    assert (ItemStatus.FAILED, code) == (settle(house, item).status, house.item(item).error)
+    assert (ItemStatus.FAILED, code) == (house.settle(item).status, house.item(item).error)
     assert (JobStatus.FAILED, code) == (check_of(house).status, check_of(house).error)
     assert [] == house.jobs(JobStatus.PENDING, JobStatus.RUNNING)
 
@@ -210,7 +200,7 @@ def test_113_a_conversion_whose_process_is_gone_is_parked(make_house, processor,
     house = make_house(processors=[faults.Hooked(processor, poll=faults.raising(Lost()))], conversion_poll_seconds=0.02)
     (item,) = house.add(house.base(file_processor="docling"), scan(tmp_path / "report.pdf", "Ring"))
 
-    assert (ItemStatus.FAILED, INDEXING_INTERRUPTED) == (settle(house, item).status, house.item(item).error)
+    assert (ItemStatus.FAILED, INDEXING_INTERRUPTED) == (house.settle(item).status, house.item(item).error)
     assert (JobStatus.CANCELLED, "job_abandoned") == (check_of(house).status, check_of(house).error)
     assert [] == house.jobs(JobStatus.PENDING, JobStatus.RUNNING)
 

@@ -8,16 +8,14 @@ from knowledge.model.inputs import Strategy, UrlInput
 from knowledge.model.jobs import JobStatus
 from knowledge.model.results import Conflict
 from knowledge.model.status import ItemStatus, ItemType
-from tests.fakes.web_server import WebServer
-from tests.pages import ARTICLE, local_web
+from tests.pages import ARTICLE, article_served, local_web
 
 EMPTY = "<html><body><div id=app></div></body></html>"
 
 
 @pytest.fixture
 def web():
-    with WebServer() as web:
-        web.page("/lamp", ARTICLE)
+    with article_served() as web:
         yield web
 
 

@@ -94,6 +94,7 @@ class IndexStore(Protocol):
         """Wipe what was taken out, and give free space back; never fails the caller.
 
         Of a large index a little may stay in places that only rewriting it reaches; `whole` is for callers with time for that.
+        A very large one is not rewritten for it.
         """
         ...
 

@@ -11,7 +11,6 @@ from knowledge.pipeline.conversion.docling import DoclingProcessor
 from knowledge.pipeline.conversion.ocr import OcrProcessor
 from tests.fakes.docling_server import FakeDocling
 from tests.scans import scan
-from tests.waiting import eventually
 
 BOTH = pytest.mark.parametrize("billed", [True, False], ids=["billed", "free"])
 TROUBLE = pytest.mark.parametrize("trouble", [DatabaseBusy, StorageFull])
@@ -69,17 +68,8 @@ def add(house, tmp_path, processor="docling"):
     return item
 
 
-def settle(house, item):
-    def at_rest():
-        house.work(hurry=True)
-        found = house.item(item)
-        return found if found.status in (ItemStatus.COMPLETED, ItemStatus.FAILED) else None
-
-    return eventually(at_rest, "the item is completed or failed", seconds=60)
-
-
 def assert_parked(house, item):
-    done = settle(house, item)
+    done = house.settle(item, hurry=True)
     assert (ItemStatus.FAILED, "indexing_interrupted") == (done.status, done.error)
     assert "Whether its conversion began is not known." == done.error_detail["message"]
     assert [] == house.rt.files.work_folders(item.base_id)
@@ -95,7 +85,7 @@ def test_ticket_that_the_row_does_not_take_is_found_in_the_folder(make, docling,
     item = add(house, tmp_path)
     refused = row_refuses("ticket", trouble(), 2)
 
-    assert ItemStatus.COMPLETED is settle(house, item).status
+    assert ItemStatus.COMPLETED is house.settle(item, hurry=True).status
     assert (2, 1) == (len(refused), docling.stats()["submitted"])
 
 
@@ -105,7 +95,7 @@ def test_ticket_that_the_folder_does_not_take_is_found_in_the_row(make, docling,
     house = make(billed=billed)
     item = add(house, tmp_path)
 
-    assert ItemStatus.COMPLETED is settle(house, item).status
+    assert ItemStatus.COMPLETED is house.settle(item, hurry=True).status
     assert 1 == docling.stats()["submitted"]
 
 
@@ -150,7 +140,7 @@ def test_nothing_begins_that_the_row_does_not_tell_of(make, docling, tmp_path, r
         submitted.append(docling.stats()["submitted"])
 
     assert [0, 0] == submitted
-    assert ItemStatus.COMPLETED is settle(house, item).status
+    assert ItemStatus.COMPLETED is house.settle(item, hurry=True).status
     assert 1 == docling.stats()["submitted"]
 
 
@@ -169,7 +159,7 @@ def test_begin_that_has_not_begun_is_tried_again(make, docling, tmp_path):
     house = make(Hesitating, billed=True)
     item = add(house, tmp_path)
 
-    assert ItemStatus.COMPLETED is settle(house, item).status
+    assert ItemStatus.COMPLETED is house.settle(item, hurry=True).status
     assert 1 == docling.stats()["submitted"]
 
 
@@ -185,4 +175,4 @@ def test_ocr_that_cannot_be_started_is_started_later(make_house, tmp_path):
 
     assert "OCR could not be started." in house.service.why(item.id).explanation
     slots.unlink()
-    assert ItemStatus.COMPLETED is settle(house, item).status
+    assert ItemStatus.COMPLETED is house.settle(item, hurry=True).status

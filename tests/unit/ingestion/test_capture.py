@@ -15,9 +15,8 @@ from knowledge.model.jobs import JobStatus
 from knowledge.model.status import ItemStatus, ItemType
 from knowledge.pipeline.conversion.ocr import OcrProcessor
 from knowledge.pipeline.snapshot import strip
-from tests.fakes.web_server import WebServer
 from tests.house import House
-from tests.pages import ARTICLE, local_web
+from tests.pages import ARTICLE, article_served, local_web
 from tests.scans import picture
 from tests.unit.pipeline.readers.made import pdf
 from tests.waiting import eventually
@@ -25,8 +24,7 @@ from tests.waiting import eventually
 
 @pytest.fixture
 def web():
-    with WebServer() as web:
-        web.page("/lamp", ARTICLE)
+    with article_served() as web:
         yield web
 
 

@@ -46,17 +46,6 @@ def without_tesseract(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
 
 
-def settle(house, *items):
-    """Deliver messages until these items are at rest; the last one is returned."""
-
-    def at_rest():
-        house.work()
-        found = [house.item(item) for item in items]
-        return found if all(item.status in (ItemStatus.COMPLETED, ItemStatus.FAILED) for item in found) else None
-
-    return eventually(at_rest, "the items are completed or failed", seconds=120)[-1]
-
-
 def begin(house, item):
     """Deliver one message after the other until the item is being converted; the job of the check is returned."""
     for _ in range(100):
@@ -83,7 +72,7 @@ def test_scan_is_found_on_its_page(house, tmp_path):
     base = house.base()
     (item,) = house.add(base, scan(tmp_path / "scan.pdf", FOG, LOG))
 
-    done = settle(house, item)
+    done = house.settle(item)
 
     assert (ItemStatus.COMPLETED, "scan.md", ()) == (done.status, done.indexed_path, done.notices)
     assert {(item.id, 2)} == pages_found(house, base, "keeper midnight")
@@ -98,7 +87,7 @@ def test_only_pages_without_text_are_read_by_ocr(house, tmp_path):
     base = house.base()
     (item,) = house.add(base, mixed(tmp_path / "mixed.pdf", [(TOWER, True), (FOG, False), (TOWER, True)]))
 
-    settle(house, item)
+    house.settle(item)
 
     chunks = {chunk.page: chunk.content for chunk in house.service.chunks(base.id, item.id)}
     assert (TOWER, TOWER) == (chunks[1], chunks[3])
@@ -113,7 +102,7 @@ def test_pages_with_text_are_found_before_the_others_are_read(house, tmp_path):
 
     assert {(item.id, 1)} == pages_found(house, base, "tower steps")
     assert ItemStatus.PROCESSING is house.item(item).status
-    assert {(item.id, 2)} == (settle(house, item) and pages_found(house, base, "fog signal"))
+    assert {(item.id, 2)} == (house.settle(item) and pages_found(house, base, "fog signal"))
 
 
 def test_text_pdf_is_never_converted(house, tmp_path):
@@ -121,7 +110,7 @@ def test_text_pdf_is_never_converted(house, tmp_path):
     base = house.base()
     (item,) = house.add(base, mixed(tmp_path / "text.pdf", [(TOWER, True), (TOWER, True)]))
 
-    settle(house, item)
+    house.settle(item)
 
     assert [JobType.INDEX_DOCUMENTS] == [job.type for job in house.jobs()]
     assert house.item(item).indexed_path is None
@@ -135,7 +124,7 @@ def test_picture_is_an_item(house, tmp_path, suffix):
     picture(FOG, size=(900, 400)).save(path)
     (item,) = house.add(base, path)
 
-    done = settle(house, item)
+    done = house.settle(item)
 
     assert (ItemStatus.COMPLETED, "photo.md", None) == (done.status, done.indexed_path, done.quality.pages)
     assert {(item.id, None)} == pages_found(house, base, "fog signal")
@@ -148,7 +137,7 @@ def test_pages_of_a_tiff_are_pages(house, tmp_path):
     picture(FOG, size=(900, 400)).save(path, save_all=True, append_images=[picture(LOG, size=(900, 400))])
     (item,) = house.add(base, path)
 
-    assert (2, 2) == (settle(house, item).quality.pages, house.item(item).quality.pages_with_text)
+    assert (2, 2) == (house.settle(item).quality.pages, house.item(item).quality.pages_with_text)
     assert {(item.id, 2)} == pages_found(house, base, "keeper midnight")
 
 
@@ -160,7 +149,7 @@ def test_picture_by_its_bytes_not_by_its_name(house, tmp_path):
         picture(FOG, size=(900, 400)).save(path, format="PNG")
     found = house.add(base, *paths)
 
-    settle(house, *found)
+    house.settle(*found)
 
     assert [ItemStatus.COMPLETED] * 2 == [house.item(item).status for item in found]
 
@@ -172,7 +161,7 @@ def test_picture_without_words_is_empty(house, tmp_path):
     picture("", size=(300, 300)).save(path)
     (item,) = house.add(base, path)
 
-    done = settle(house, item)
+    done = house.settle(item)
 
     assert (ItemStatus.COMPLETED, (Notice.NO_TEXT_EXTRACTED,)) == (done.status, done.notices)
 
@@ -185,7 +174,7 @@ def test_damaged_picture_is_corrupt(house, tmp_path):
     path.write_bytes(path.read_bytes()[:40])
     (item,) = house.add(base, path)
 
-    assert (ItemStatus.FAILED, "corrupt") == (settle(house, item).status, house.item(item).error)
+    assert (ItemStatus.FAILED, "corrupt") == (house.settle(item).status, house.item(item).error)
     assert [] == house.rt.files.work_folders(base.id)
 
 
@@ -196,7 +185,7 @@ def test_directory_takes_pictures(house, tmp_path):
     picture(FOG, size=(900, 400)).save(tmp_path / "docs" / "photo.png")
     (folder,) = house.add(base, DirectoryInput(path=tmp_path / "docs"))
 
-    assert ItemStatus.COMPLETED is settle(house, folder).status
+    assert ItemStatus.COMPLETED is house.settle(folder).status
     assert ["docs/photo.md", "docs/photo.png"] == house.raw(base)
 
 
@@ -209,7 +198,7 @@ def test_result_gets_a_name_that_is_free(house, tmp_path):
     picture(LOG, size=(900, 400)).save(path)
     (other,) = house.add(base, path)
 
-    settle(house, note, item, other)
+    house.settle(note, item, other)
 
     assert ["SCAN.md", "scan.pdf", "scan.png", "scan_1.md", "scan_2.md"] == house.raw(base)
     assert "words of my own" == house.service.preview(note.id).text
@@ -224,12 +213,12 @@ def test_file_of_a_folder_does_not_take_the_place_of_a_result(house, tmp_path):
     docs.mkdir()
     picture(FOG, size=(900, 400)).save(docs / "a.png")
     (folder,) = house.add(base, DirectoryInput(path=docs))
-    settle(house, folder)
+    house.settle(folder)
     (docs / "a.md").write_text("words of my own")
     house.service.reindex_items(base.id, [folder.id])
     house.work()
 
-    settle(house, folder)
+    house.settle(folder)
 
     assert ["docs/a.md", "docs/a.png", "docs/a_1.md"] == house.raw(base)
     assert {"words of my own"} == {
@@ -242,13 +231,13 @@ def test_deleting_an_item_deletes_its_result(house, tmp_path):
     base = house.base()
     path = scan(tmp_path / "scan.pdf", FOG)
     (item,) = house.add(base, path)
-    settle(house, item)
+    house.settle(item)
     house.service.delete_items(base.id, [item.id])
     house.work()
 
     assert [] == house.raw(base)
     (again,) = house.add(base, path)
-    assert "scan.md" == settle(house, again).indexed_path
+    assert "scan.md" == house.settle(again).indexed_path
 
 
 def test_reindex_converts_again_onto_the_same_name(house, tmp_path):
@@ -256,13 +245,13 @@ def test_reindex_converts_again_onto_the_same_name(house, tmp_path):
     base = house.base()
     path = scan(tmp_path / "scan.pdf", FOG)
     (item,) = house.add(base, path)
-    settle(house, item)
+    house.settle(item)
     scan(path, LOG)
     house.service.reindex_items(base.id, [item.id])
     begin(house, item)
 
     assert {(item.id, 1)} == pages_found(house, base, "fog signal")
-    assert "scan.md" == settle(house, item).indexed_path
+    assert "scan.md" == house.settle(item).indexed_path
     assert {(item.id, 1)} == pages_found(house, base, "keeper midnight")
     assert set() == {hit.item_id for hit in house.service.search(base.id, "ninety").hits if "ninety" in hit.text}
 
@@ -271,12 +260,12 @@ def test_first_embedder_does_not_read_the_scans_again(house, tmp_path):
     """The text is there, and what it was made of has not changed; a scan that has changed is read."""
     base = house.base(embedder=None)
     same, changed = house.add(base, scan(tmp_path / "same.pdf", FOG), scan(tmp_path / "changed.pdf", FOG))
-    settle(house, same, changed)
+    house.settle(same, changed)
     scan(tmp_path / "changed.pdf", LOG)
     house.service.enable_embedder(base.id, "hashing")
     house.work()
 
-    settle(house, same, changed)
+    house.settle(same, changed)
 
     checks = [job.item_ids for job in house.jobs() if job.type is CHECK]
     assert [1, 2] == [checks.count((item.id,)) for item in (same, changed)]
@@ -288,12 +277,12 @@ def test_result_goes_when_the_file_is_read_itself(house, tmp_path):
     base = house.base()
     path = scan(tmp_path / "scan.pdf", FOG)
     (item,) = house.add(base, path)
-    settle(house, item)
+    house.settle(item)
     mixed(path, [(TOWER, True)])
     house.service.reindex_items(base.id, [item.id])
     house.work()
 
-    done = settle(house, item)
+    done = house.settle(item)
 
     assert (None, "scan.pdf") == (done.indexed_path, done.concept_id)
     assert ["scan.pdf"] == house.raw(base)
@@ -309,7 +298,7 @@ def test_lost_process_is_parked_and_not_started_again(house, tmp_path):
     os.kill(pid, signal.SIGKILL)
     eventually(lambda: is_over(pid), "it is gone")
 
-    done = settle(house, item)
+    done = house.settle(item)
 
     assert (ItemStatus.FAILED, "indexing_interrupted") == (done.status, done.error)
     assert 1 == sum(job.type is CHECK for job in house.jobs())
@@ -325,7 +314,7 @@ def test_conversion_ends_at_its_deadline(make, tmp_path):
     (item,) = house.add(base, scan(tmp_path / "scan.pdf", *[FOG] * 30))
     pid = begin(house, item).progress["ticket"]["pid"]
 
-    done = settle(house, item)
+    done = house.settle(item)
 
     assert (ItemStatus.FAILED, "conversion_timeout") == (done.status, done.error)
     assert is_over(pid)
@@ -370,7 +359,7 @@ def test_sweep_ends_what_nobody_waits_for_and_nothing_else(house, tmp_path):
 
     assert is_over(checks[0].progress["ticket"]["pid"])
     assert "indexing_interrupted" == house.item(lost).error
-    assert ItemStatus.COMPLETED is settle(house, kept).status
+    assert ItemStatus.COMPLETED is house.settle(kept).status
 
 
 def test_window_of_checks_is_kept_between_looks(make, tmp_path):
@@ -393,7 +382,7 @@ def test_one_process_at_a_time(make, tmp_path):
 
     assert 1 == len([check for item in found if (check := check_of(house, item)) and "ticket" in check.progress])
     assert "converts as many files as it may" in house.service.why(found[2].id).explanation
-    assert ItemStatus.COMPLETED is settle(house, *found).status
+    assert ItemStatus.COMPLETED is house.settle(*found).status
 
 
 def test_others_go_on_while_one_converts(make, tmp_path):
@@ -404,7 +393,7 @@ def test_others_go_on_while_one_converts(make, tmp_path):
     begin(house, endless)
     others = [*house.notes(base, "words"), *house.add(base, scan(tmp_path / "short.pdf", LOG))]
 
-    settle(house, *others)
+    house.settle(*others)
 
     assert [ItemStatus.COMPLETED] * 2 == [house.item(item).status for item in others]
     assert ItemStatus.PROCESSING is house.item(endless).status
@@ -421,7 +410,7 @@ def test_job_that_follows_a_check_cannot_be_hurried(house, tmp_path):
         house.service.requeue_job(follower.id)
 
     assert follower == house.service.job(follower.id)
-    settle(house, item)
+    house.settle(item)
 
 
 def test_why_tells_of_the_conversion(house, tmp_path):
@@ -446,7 +435,7 @@ class TestWithoutTesseract:
         base = house.base()
         (item,) = house.add(base, scan(tmp_path / "scan.pdf", FOG))
 
-        done = settle(house, item)
+        done = house.settle(item)
 
         assert ItemStatus.COMPLETED is done.status
         assert {Notice.NO_TEXT_EXTRACTED, Notice.OCR_MISSING} == set(done.notices)
@@ -471,7 +460,7 @@ class TestWithoutTesseract:
             there.setenv("PATH", os.defpath)
             (item,) = house.add(base, path)
 
-        done = settle(house, item)
+        done = house.settle(item)
 
         assert "unsupported" == done.error
         assert INSTALL_TESSERACT in str(done.error_detail["message"])
@@ -481,7 +470,7 @@ class TestWithoutTesseract:
         base = house.base(file_processor="ocr")
         (item,) = house.add(base, scan(tmp_path / "scan.pdf", FOG))
 
-        assert ConverterMissing.code == settle(house, item).error
+        assert ConverterMissing.code == house.settle(item).error
 
 
 def uninstalled(house):
@@ -496,7 +485,7 @@ def test_unknown_processor_is_named(house, tmp_path):
     base = uninstalled(house)
     (item,) = house.add(base, scan(tmp_path / "scan.pdf", FOG))
 
-    done = settle(house, item)
+    done = house.settle(item)
 
     assert ConverterMissing.code == done.error
     assert "'magic'; there is: ocr" in str(done.error_detail["message"])
@@ -508,7 +497,7 @@ def test_text_needs_no_processor(house, tmp_path):
     (tmp_path / "a.txt").write_text("words")
     (item,) = house.add(base, tmp_path / "a.txt")
 
-    assert ItemStatus.COMPLETED is settle(house, item).status
+    assert ItemStatus.COMPLETED is house.settle(item).status
 
 
 def test_failed_conversion_leaves_nothing_in_the_way(make, tmp_path):
@@ -518,14 +507,14 @@ def test_failed_conversion_leaves_nothing_in_the_way(make, tmp_path):
     path = scan(tmp_path / "scan.pdf", *[FOG] * 5)
     (item,) = house.add(base, path)
     for _ in range(3):
-        assert "conversion_timeout" == settle(house, item).error
+        assert "conversion_timeout" == house.settle(item).error
         house.service.reindex_items(base.id, [item.id])
         house.work()
-    settle(house, item)
+    house.settle(item)
     patient = make(conversion_seconds=600)
     (again,) = patient.add(base, path)
 
-    assert (ItemStatus.COMPLETED, "scan_1.md") == (settle(patient, again).status, patient.item(again).indexed_path)
+    assert (ItemStatus.COMPLETED, "scan_1.md") == (patient.settle(again).status, patient.item(again).indexed_path)
 
 
 def test_work_folder_holds_the_bytes_as_they_were(house, tmp_path):

@@ -49,21 +49,12 @@ def add(house, path, **options):
     return base, item
 
 
-def settle(house, item):
-    def at_rest():
-        house.work(hurry=False)
-        found = house.item(item)
-        return found if found.status in (ItemStatus.COMPLETED, ItemStatus.FAILED) else None
-
-    return eventually(at_rest, "the item is completed or failed", seconds=60)
-
-
 def test_converted_on_its_pages(house, docling, tmp_path):
     """Text of the result is found on the page it stands on, empty pages counted."""
     docling.behave(pages=["# Rules\n\nRing the bell.", "", "| lamp | hours |\n| --- | --- |\n| red | 12 |"], after=3)
     base, item = add(house, scan(tmp_path / "scan.pdf", "Ring", "", "lamp"))
 
-    done = settle(house, item)
+    done = house.settle(item)
 
     assert (ItemStatus.COMPLETED, "docling", 3, 2) == (
         done.status, done.quality.converter, done.quality.pages, done.quality.pages_with_text
@@ -75,7 +66,7 @@ def test_converted_on_its_pages(house, docling, tmp_path):
 def test_what_is_asked_for(house, docling, tmp_path):
     """Markdown and pages, without pictures inside; a text layer is not read again from its picture."""
     _, item = add(house, scan(tmp_path / "scan.pdf", "Ring"))
-    settle(house, item)
+    house.settle(item)
 
     form = docling.stats()["forms"][0]
 
@@ -94,7 +85,7 @@ def test_text_pdf_goes_to_the_chosen_processor(house, docling, tmp_path):
     house.work()
 
     assert {WORDS} == {hit.text for hit in house.service.search(base.id, "tower").hits}
-    assert "docling" == settle(house, item).quality.converter
+    assert "docling" == house.settle(item).quality.converter
 
 
 def test_name_says_what_the_bytes_are(house, docling, tmp_path):
@@ -102,7 +93,7 @@ def test_name_says_what_the_bytes_are(house, docling, tmp_path):
     paths = [scan(tmp_path / "a.pdf", "Ring"), scan(tmp_path / "b.pdf", "Ring").rename(tmp_path / "b.dat")]
     base = house.base(file_processor="docling")
     for item in house.add(base, *paths):
-        settle(house, item)
+        house.settle(item)
 
     assert ["a.pdf", "b.dat.pdf"] == sorted(docling.stats()["names"])
 
@@ -113,7 +104,7 @@ def test_unknown_task_is_final(house, docling, tmp_path, at):
     docling.behave({"at": at, "behaviour": "unknown"})
     _, item = add(house, scan(tmp_path / "scan.pdf", "Ring"))
 
-    done = settle(house, item)
+    done = house.settle(item)
 
     assert (ItemStatus.FAILED, "conversion_lost") == (done.status, done.error)
     assert 1 == docling.stats()["submitted"]
@@ -127,7 +118,7 @@ def test_result_that_cannot_be_placed_is_not_lost(make, docling, tmp_path):
     with house.rt.locks.base(base.id):
         eventually(lambda: house.work() >= 0 and docling.stats()["fetched"], "it was fetched", seconds=60)
 
-    assert ItemStatus.COMPLETED is settle(house, item).status
+    assert ItemStatus.COMPLETED is house.settle(item).status
     assert 1 == docling.stats()["fetched"]
 
 
@@ -135,10 +126,10 @@ def test_others_go_on_after_a_lost_task(house, docling, tmp_path):
     """One missing task keeps nothing else from being converted."""
     docling.behave({"at": "poll", "behaviour": "unknown", "times": 1})
     base, first = add(house, scan(tmp_path / "a.pdf", "Ring"))
-    settle(house, first)
+    house.settle(first)
     (second,) = house.add(base, scan(tmp_path / "b.pdf", "Ring"))
 
-    assert ["failed", "completed"] == [house.item(first).status, settle(house, second).status]
+    assert ["failed", "completed"] == [house.item(first).status, house.settle(second).status]
 
 
 def test_converter_that_never_finishes(make, docling, tmp_path):
@@ -147,7 +138,7 @@ def test_converter_that_never_finishes(make, docling, tmp_path):
     docling.behave({"at": "poll", "behaviour": "never"})
     _, item = add(house, scan(tmp_path / "scan.pdf", "Ring"))
 
-    assert "conversion_timeout" == settle(house, item).error
+    assert "conversion_timeout" == house.settle(item).error
 
 
 def test_converter_that_answers_late_is_waited_for(make, docling, tmp_path):
@@ -156,7 +147,7 @@ def test_converter_that_answers_late_is_waited_for(make, docling, tmp_path):
     docling.behave(after=40)
     _, item = add(house, scan(tmp_path / "scan.pdf", "Ring"))
 
-    assert ItemStatus.COMPLETED is settle(house, item).status
+    assert ItemStatus.COMPLETED is house.settle(item).status
     assert 1 == docling.stats()["submitted"]
 
 
@@ -177,7 +168,7 @@ def test_trouble_that_passes(house, docling, tmp_path, at, trouble):
     docling.behave({"at": at, "times": 4, **trouble})
     _, item = add(house, scan(tmp_path / "scan.pdf", "Ring"))
 
-    assert ItemStatus.COMPLETED is settle(house, item).status
+    assert ItemStatus.COMPLETED is house.settle(item).status
 
 
 @pytest.mark.parametrize("at", ["submit", "poll", "result"])
@@ -187,7 +178,7 @@ def test_answer_that_is_not_of_the_protocol(house, docling, tmp_path, at, behavi
     docling.behave({"at": at, "behaviour": behaviour})
     base, item = add(house, scan(tmp_path / "scan.pdf", "Ring"))
 
-    done = settle(house, item)
+    done = house.settle(item)
 
     assert "nothing" == behaviour or "converter_bad_answer" == done.error
     assert done.error in ("converter_bad_answer", "conversion_failed")
@@ -202,7 +193,7 @@ def test_refusal_is_final(house, docling, tmp_path, status, code):
     docling.behave({"at": "submit", "behaviour": "status", "status": status})
     _, item = add(house, scan(tmp_path / "scan.pdf", "Ring"))
 
-    assert code == settle(house, item).error
+    assert code == house.settle(item).error
 
 
 def test_key_is_sent_and_a_wrong_one_is_refused(make, docling, tmp_path):
@@ -210,7 +201,7 @@ def test_key_is_sent_and_a_wrong_one_is_refused(make, docling, tmp_path):
     house = make(key="wrong-key")
     _, item = add(house, scan(tmp_path / "scan.pdf", "Ring"))
 
-    done = settle(house, item)
+    done = house.settle(item)
 
     assert "converter_refused" == done.error
     assert "wrong-key" not in str(done.error_detail)
@@ -221,7 +212,7 @@ def test_redirect_is_not_followed(house, docling, tmp_path):
     docling.behave({"at": "submit", "behaviour": "redirect", "to": "http://127.0.0.1:9/"})
     _, item = add(house, scan(tmp_path / "scan.pdf", "Ring"))
 
-    assert "converter_refused" == settle(house, item).error
+    assert "converter_refused" == house.settle(item).error
 
 
 @pytest.mark.parametrize(("at", "behaviour"), [("poll", "failure"), ("result", "failed")])
@@ -230,7 +221,7 @@ def test_conversion_that_failed(house, docling, tmp_path, at, behaviour):
     docling.behave({"at": at, "behaviour": behaviour})
     _, item = add(house, scan(tmp_path / "scan.pdf", "Ring"))
 
-    done = settle(house, item)
+    done = house.settle(item)
 
     assert "conversion_failed" == done.error
     assert behaviour == "failure" or "the model ran away" in str(done.error_detail)
@@ -241,7 +232,7 @@ def test_partial_result_says_so(house, docling, tmp_path):
     docling.behave({"at": "result", "behaviour": "partial"})
     _, item = add(house, scan(tmp_path / "scan.pdf", "Ring"))
 
-    done = settle(house, item)
+    done = house.settle(item)
 
     assert (ItemStatus.COMPLETED, (Notice.PARTIAL_TEXT,)) == (done.status, done.notices)
 
@@ -253,7 +244,7 @@ def test_server_that_is_away_is_waited_for(make, tmp_path):
     house.work()
 
     assert "It waits for docling, which is not reached" in house.service.why(item.id).explanation
-    assert "converter_unavailable" == settle(house, item).error
+    assert "converter_unavailable" == house.settle(item).error
 
 
 def test_billed_submission_is_not_repeated(make, docling, tmp_path):
@@ -262,7 +253,7 @@ def test_billed_submission_is_not_repeated(make, docling, tmp_path):
     docling.behave({"at": "submit", "behaviour": "close"})
     _, item = add(house, scan(tmp_path / "scan.pdf", "Ring"))
 
-    done = settle(house, item)
+    done = house.settle(item)
 
     assert "conversion_lost" == done.error
     assert "not known" in str(done.error_detail["message"])
@@ -273,7 +264,7 @@ def test_without_a_server_the_item_says_how_to_name_one(make_house, tmp_path):
     house = make_house(processors=[DoclingProcessor()])
     _, item = add(house, scan(tmp_path / "scan.pdf", "Ring"))
 
-    done = settle(house, item)
+    done = house.settle(item)
 
     assert "converter_missing" == done.error
     assert "KNOWLEDGE_DOCLING_URL" in str(done.error_detail["message"])
