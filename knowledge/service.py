@@ -10,7 +10,6 @@ from pathlib import Path
 
 from knowledge.bases import bundle, create, enable, patch, restore
 from knowledge.bases import delete as delete_base_flow
-from knowledge.bases.processors import require_processor
 from knowledge.catalog import bases, coverage, groups, items, jobs, spend, tree, workers
 from knowledge.ingestion import add, delete, intervene, reindex
 from knowledge.model.ids import BaseId, ItemId, JobId
@@ -50,7 +49,6 @@ class KnowledgeService:
     # bases -------------------------------------------------------------------------------------------------------------------
 
     def create_base(self, base: BaseInput) -> Base:
-        require_processor(self.rt, base.file_processor)
         return create.create_base(self.rt, base)
 
     def list_bases(self, *, include_deleting: bool = False) -> Sequence[Base]:
@@ -65,7 +63,6 @@ class KnowledgeService:
 
     def patch_base(self, base_id: BaseId, changes: BasePatch) -> Base:
         """Change settings; new ones count for later indexing only."""
-        require_processor(self.rt, changes.file_processor)
         return self._counted(patch.patch_base(self.rt, base_id, changes))
 
     def enable_embedder(self, base_id: BaseId, embedder: str) -> Base:

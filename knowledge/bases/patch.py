@@ -5,6 +5,7 @@ Another embedder, which only a base without items may get, brings a new blank in
 
 from contextlib import ExitStack
 
+from knowledge.bases.processors import require_processor
 from knowledge.catalog import bases, groups
 from knowledge.db.engine import Tx
 from knowledge.errors import InvalidInput
@@ -22,8 +23,10 @@ def patch_base(rt: Runtime, base_id: BaseId, patch: BasePatch) -> Base:
 
     Raises:
         BaseNotFound, GroupNotFound, ModelNotFound, BaseBusy, StorageFull, StorageFailed; nothing has changed.
-        InvalidInput: the embedder of a base with items; an overlap or separator that does not fit what the base has.
+        InvalidInput: the embedder of a base with items; an overlap or separator that does not fit what the base has; a file
+            processor that is not installed.
     """
+    require_processor(rt, patch.file_processor)
     if "embedder" not in patch.changes():
         with rt.db.write(durable=True) as tx:
             return apply(rt, tx, bases.get(tx, base_id), patch, backfill=False)
