@@ -5,15 +5,14 @@ from collections.abc import Iterator
 from typing import Final
 
 import apsw
-from sqlalchemy import select, text
+from sqlalchemy import text
 
-from knowledge.catalog.embeddings import VECTOR
-from knowledge.db.engine import Database
 from knowledge.model.documents import text_hash
 from knowledge.model.jobs import ACTIVE_JOB
 from knowledge.model.status import ItemStatus, ItemType
 from knowledge.model.views import Base, Item
 from tests.fleet import BATCH_TEXTS, WORKERS, Fleet, paragraphs
+from tests.paid import stored_at
 from tests.waiting import eventually
 
 SETTLE_SECONDS: Final = 20.0
@@ -63,8 +62,8 @@ def _assert_nothing_was_paid_twice(fleet: Fleet) -> None:
     asked_at = {key: times["sent"] for key, times in fleet.embedder.stats()["texts"].items() if key not in _queries(fleet)}
     again = {
         key: (times, stored)
-        for key, stored in _stored_at(fleet).items()
-        if (times := asked_at.get(key)) and max(times) > stored
+        for key, stored in stored_at(fleet.settings.data_dir).items()
+        if (times := asked_at.get(key)) and max(times) > stored + CLOCK_SECONDS
     }
     assert {} == again, "texts were sent although their vectors had been stored"
     twice = sum(len(times) - 1 for times in asked_at.values())
@@ -147,12 +146,3 @@ def _rows(fleet: Fleet, base: Base) -> Iterator[Item]:
 
 def _queries(fleet: Fleet) -> set[str]:
     return {text_hash(query) for query in fleet.queries}
-
-
-def _stored_at(fleet: Fleet) -> dict[str, float]:
-    """When each paid vector was stored, in seconds since the epoch."""
-    cache = Database(f"sqlite:///{fleet.settings.data_dir / 'embeddings.sqlite'}", pooled=False)
-    if not cache.path.exists():
-        return {}
-    with cache.read() as tx:
-        return {row.text_hash: row.paid_at.timestamp() + CLOCK_SECONDS for row in tx.execute(select(VECTOR))}

@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import select
-
-from knowledge.catalog.embeddings import VECTOR
-from knowledge.db.engine import Database
 from tests.chaos.schedules.diary import Entry, Span, Story
 from tests.chaos.schedules.people import Asked, People
 from tests.chaos.sound import Ask, insist
 from tests.fleet import BATCH_TEXTS, Fleet
+from tests.paid import stored_at
 
 CLOCK_SECONDS: Final = 0.01  #: rows keep milliseconds
 LATE_SECONDS: Final = 1.0  #: a request that had left its process before that was lost may take so long to be read
@@ -38,7 +35,7 @@ def insist_on_promises(fleet: Fleet, people: People, story: Story, *, unpaid_lat
     _keys_admit_one_job(story)
     _runs_were_asked_for(people.asked, story)
     bill: Mapping[str, Mapping[str, list[float]]] = fleet.embedder.stats()["texts"]
-    _Bill(people, story, bill, _stored_at(fleet)).insist(unpaid_late=unpaid_late)
+    _Bill(people, story, bill, stored_at(fleet.settings.data_dir)).insist(unpaid_late=unpaid_late)
 
 
 def _nothing_accepted_is_lost(people: People, story: Story) -> None:
@@ -237,12 +234,3 @@ def _overlapping(runs: set[Span]) -> int:
         any(other.job_id != run.job_id and run.began < other.ended for other in ordered[:place])
         for place, run in enumerate(ordered)
     )
-
-
-def _stored_at(fleet: Fleet) -> dict[str, float]:
-    """When each paid vector was stored, in seconds since the epoch."""
-    cache = Database(f"sqlite:///{fleet.settings.data_dir / 'embeddings.sqlite'}", pooled=False)
-    if not cache.path.exists():
-        return {}
-    with cache.read() as tx:
-        return {row.text_hash: row.paid_at.timestamp() for row in tx.execute(select(VECTOR.c.text_hash, VECTOR.c.paid_at))}

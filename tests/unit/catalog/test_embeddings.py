@@ -14,6 +14,7 @@ from knowledge.catalog.embeddings import VECTOR, EmbeddingCache
 from knowledge.db.columns import utc_now
 from knowledge.db.engine import Database
 from knowledge.errors import DatabaseBusy, StorageFailed, StorageFull
+from tests.paid import stored_at
 
 
 @pytest.fixture
@@ -151,3 +152,13 @@ def test_use_keeps_a_vector(db):
         )
 
     assert ["v7"] == oldest
+
+
+def test_who_looks_while_the_store_is_being_made_finds_nothing(db, cache, tmp_path):
+    assert {} == stored_at(tmp_path), "there is no file"
+    with db.write() as tx:
+        tx.exec_driver_sql("CREATE TABLE other (id INTEGER)")
+        assert {} == stored_at(tmp_path), "a file of which nothing is committed"
+    assert {} == stored_at(tmp_path), "a file without the table"
+    cache.put("model", {"a": np.ones(2, np.float32)})
+    assert {"a"} == stored_at(tmp_path).keys()
