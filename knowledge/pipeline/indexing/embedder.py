@@ -23,7 +23,8 @@ class Embedder(Protocol):
         """Vectors of document texts, one batch at a time.
 
         Lazy: the next request is sent only when the next batch is asked for, so that the caller can store what has been paid
-        for, and stop, in between. Together the batches cover each position exactly once, in any order.
+        for, and stop, in between. Together the batches cover each position exactly once, in any order. An answer of which
+        nothing can be used is a batch without positions, for what it cost; the error follows.
 
         Raises:
             EmbeddingFault: one of its kinds; batches yielded before stay valid.

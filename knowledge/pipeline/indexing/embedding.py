@@ -63,8 +63,8 @@ def embed_missing(
     Args:
         known: which of these text hashes the index has vectors for.
         cache: None for embedders that are not billed.
-        meter: called once for each answer, after it is stored or cannot be; once without a request if everything came from the
-            cache. Called again if it raises an error of a database or disk.
+        meter: called once for each answer, good or bad, after it is stored or cannot be; once without a request if everything
+            came from the cache. Called again if it raises an error of a database or disk.
         checkpoint: called before each request, and while an answer is held.
 
     Returns:
@@ -99,14 +99,14 @@ def embed_missing(
             raise EmbedderBadAnswer(
                 "The embedder left texts out.", embedder=embedder.spec.id, missing=len(missing) - len(asked)
             )
-        _check(batch, asked, len(missing), embedder.spec)
-        answered = {missing[position]: batch.vectors[row] for row, position in enumerate(batch.positions)}
-        if cache is not None:
-            try:
+        try:
+            _check(batch, asked, len(missing), embedder.spec)
+            answered = {missing[position]: batch.vectors[row] for row, position in enumerate(batch.positions)}
+            if cache is not None:
                 _store(cache, fingerprint, answered, checkpoint)
-            except KnowledgeError:
-                _record_loss(meter, batch.use, cached)
-                raise
+        except KnowledgeError:
+            _record_loss(meter, batch.use, cached)
+            raise
         _insist(partial(meter, batch.use, cached), checkpoint)
         cached = 0
         asked.update(batch.positions)
@@ -165,7 +165,7 @@ def _check(batch: EmbeddedBatch, asked: set[int], count: int, spec: EmbedderSpec
     """Refuse what no index should hold, whichever kind of embedder it comes from."""
     positions = list(batch.positions)
     fresh = len(set(positions)) == len(positions) and asked.isdisjoint(positions) and set(positions) <= set(range(count))
-    if not positions or not fresh:
+    if not fresh:
         raise EmbedderBadAnswer("The embedder answered for the wrong texts.", embedder=spec.id)
     if batch.vectors.shape != (len(positions), spec.dimensions):
         raise EmbedderBadAnswer(

@@ -67,8 +67,8 @@ class HttpEmbedder:
     def embed(self, texts: Sequence[str]) -> Iterator[EmbeddedBatch]:
         """One request a batch, in order; each within the declared texts and estimated tokens.
 
-        A request that the provider refuses for its size is halved, and what follows stays below what was refused. If some
-        vectors of an answer are unusable, the good ones are yielded before `EmbedderBadAnswer` is raised: they are paid for.
+        A request that the provider refuses for its size is halved, and what follows stays below what was refused. If vectors of
+        an answer are unusable, the good ones, or none, are yielded before `EmbedderBadAnswer` is raised: the answer is paid for.
         """
         prepared = [self.spec.document_prefix + text for text in texts]
         tokens = [estimate_tokens(text) for text in prepared]
@@ -86,18 +86,14 @@ class HttpEmbedder:
                 max_tokens = max(sum(tokens[start:end]) // 2, 1)
                 log.info("embedder refused a request by size", extra={"model": self.spec.id, "texts": end - start})
                 continue
-            good = answer.good
-            if good:
-                yield EmbeddedBatch(
-                    positions=[start + index for index in good],
-                    vectors=np.stack([answer.vectors[index] for index in good]),
-                    use=EmbeddingUse(end - start, tokens=answer.tokens, estimated_tokens=sum(tokens[start:end])),
-                )
-            if answer.bad:
-                index, problem = next(iter(answer.bad.items()))
-                raise self._fault(
-                    EmbedderBadAnswer, f"The embedder's answer holds {problem}.", position=start + index, bad=len(answer.bad)
-                )
+            good = sorted(answer.vectors)
+            yield EmbeddedBatch(
+                positions=[start + index for index in good],
+                vectors=np.array([answer.vectors[index] for index in good], np.float32).reshape(-1, self.spec.dimensions),
+                use=EmbeddingUse(end - start, tokens=answer.tokens, estimated_tokens=sum(tokens[start:end])),
+            )
+            if answer.fault:
+                raise answer.fault
             start = end
 
     def embed_query(self, text: str) -> Vector:
@@ -105,8 +101,8 @@ class HttpEmbedder:
             answer = self._ask([self._query_prefix + text], first_position=0)
         except _TooLarge as refusal:
             raise refusal.as_error from None
-        if answer.bad:
-            raise self._fault(EmbedderBadAnswer, f"The embedder's answer holds {answer.bad[0]}.", position=0, bad=1)
+        if answer.fault:
+            raise answer.fault
         return answer.vectors[0]
 
     def _ask(self, inputs: Sequence[str], *, first_position: int) -> "_Answer":
@@ -120,7 +116,7 @@ class HttpEmbedder:
             payload = json.loads(content)
         except (ValueError, RecursionError):
             raise self._fault(EmbedderBadAnswer, "The embedder's answer is no JSON.") from None
-        return self._decoded(payload, len(inputs))
+        return self._decoded(payload, len(inputs), first_position)
 
     def _post(self, body: Mapping[str, Any]) -> tuple[int, Mapping[str, str], bytes]:
         import httpx
@@ -183,10 +179,29 @@ class HttpEmbedder:
             return self._fault(EmbedderBadAnswer, "The embedder answered without vectors.", **details)
         return self._fault(EmbedderRefused, **details)
 
-    def _decoded(self, payload: Any, count: int) -> "_Answer":
+    def _decoded(self, payload: Any, count: int, first_position: int) -> "_Answer":
         data = payload.get("data") if isinstance(payload, dict) else None
+        tokens = _counted_tokens(payload)
         if not isinstance(data, list):
-            raise self._fault(EmbedderBadAnswer, "The embedder's answer has no list of vectors.")
+            fault = self._fault(EmbedderBadAnswer, "The embedder's answer has no list of vectors.")
+            if tokens is None:
+                raise fault  # nothing says that a model was asked
+            return _Answer(tokens, {}, fault)
+        vectors: dict[int, Vector] = {}
+        try:
+            problems = self._sort(data, count, vectors)
+        except EmbedderBadAnswer as fault:
+            return _Answer(tokens, {}, fault)
+        if not problems:
+            return _Answer(tokens, vectors, None)
+        index, problem = next(iter(problems.items()))
+        message = f"The embedder's answer holds {problem}."
+        return _Answer(
+            tokens, vectors, self._fault(EmbedderBadAnswer, message, position=first_position + index, bad=len(problems))
+        )
+
+    def _sort(self, data: Sequence[Any], count: int, vectors: dict[int, Vector]) -> dict[int, str]:
+        """Puts the good ones into `vectors`. Returns what is wrong with the others, by index."""
         if len(data) != count:
             raise self._fault(
                 EmbedderBadAnswer, "The embedder's answer has the wrong number of vectors.", want=count, got=len(data)
@@ -199,28 +214,26 @@ class HttpEmbedder:
             if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < count or index in by_index:
                 raise self._fault(EmbedderBadAnswer, "The embedder's answer has wrong indexes.", position=place)
             by_index[index] = element.get("embedding")
-        answer = _Answer(vectors={}, bad={}, tokens=_counted_tokens(payload))
+        problems: dict[int, str] = {}
         for index in range(count):
             vector, problem = _vector(by_index[index], self.spec.dimensions)
             if vector is None:
-                answer.bad[index] = problem
+                problems[index] = problem
             else:
-                answer.vectors[index] = vector
-        return answer
+                vectors[index] = vector
+        return problems
 
     def _fault(self, kind: type[EmbeddingFault], message: str | None = None, **details: Any) -> EmbeddingFault:
         return kind(message, embedder=self.spec.id, model=self.spec.model, endpoint=self._where, **details)
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class _Answer:
-    vectors: dict[int, Vector]
-    bad: dict[int, str]  #: what is wrong, by index
-    tokens: int | None
+    """What came back and is billed, whatever it is good for."""
 
-    @property
-    def good(self) -> list[int]:
-        return sorted(self.vectors)
+    tokens: int | None  #: as the provider counted
+    vectors: dict[int, Vector]  #: the good ones, by index
+    fault: EmbeddingFault | None  #: what is wrong with the others
 
 
 class _TooLarge(Exception):
@@ -262,8 +275,8 @@ def _vector(values: Any, dimensions: int) -> tuple[Vector | None, str]:
     return vector, ""
 
 
-def _counted_tokens(payload: Mapping[str, Any]) -> int | None:
-    usage = payload.get("usage")
+def _counted_tokens(payload: Any) -> int | None:
+    usage = payload.get("usage") if isinstance(payload, dict) else None
     if not isinstance(usage, dict):
         return None
     for name in ("prompt_tokens", "total_tokens"):

@@ -185,6 +185,30 @@ def test_what_was_paid_before_the_fault_is_not_paid_again(paid, paid_base, paid_
     assert -(-total.texts // 2) == total.requests
 
 
+@pytest.mark.parametrize("behaviour", ["short", "nan", "infinity", "zeros", "empty", "wide", "indexes"])
+def test_what_a_bad_answer_cost_is_seen(paid, paid_base, paid_server, behaviour):
+    """The provider bills what it has computed, whatever it is good for: each of the three answers is a row."""
+    paid_server.behave({"behaviour": behaviour})
+    (item,) = paid.add(paid_base, long_note(parts=2))
+    paid.work(hurry=True)
+    total = paid.service.spend_total(paid_base.id)
+
+    assert "embedder_bad_answer" == paid.item(item).error
+    assert 3 == paid_server.requests()
+    assert (3, sum(paid_server.sent().values())) == (total.requests, total.texts)
+    assert total.tokens > 0
+    assert {item.id} == {row.item_id for row in spends(paid)}
+
+
+def test_a_page_instead_of_an_answer_costs_nothing(paid, paid_base, paid_server):
+    """No model was asked: it is of a proxy."""
+    paid_server.behave({"behaviour": "html"})
+    paid.add(paid_base, long_note(parts=2))
+    paid.work(hurry=True)
+
+    assert [] == spends(paid)
+
+
 def test_the_good_vectors_of_a_bad_answer_are_kept(paid, paid_base, paid_server):
     """One NaN among two vectors: the good one is paid for, stored, and never asked for again."""
     paid_server.behave({"behaviour": "nan", "position": 0, "times": 1})
