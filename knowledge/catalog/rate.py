@@ -7,6 +7,7 @@ thousand waiting jobs come back once each, in their order, and not all at once.
 """
 
 import uuid
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -36,6 +37,19 @@ class Wait:
     """There is no place now; ask again after this."""
 
     seconds: float
+    scope: str
+
+
+def take_all(tx: Tx, limits: Sequence[Limit], job: Job) -> list[Place] | Wait:
+    """A place under each of these limits, or none and when to come back; needs a write transaction."""
+    places: list[Place] = []
+    for limit in limits:
+        answer = take(tx, limit, job)
+        if isinstance(answer, Wait):
+            tx.execute(RATE.delete().where(RATE.c.id.in_([place.id for place in places])))  # they have begun nothing
+            return answer
+        places.append(answer)
+    return places
 
 
 def take(tx: Tx, limit: Limit, job: Job) -> Place | Wait:
@@ -44,12 +58,12 @@ def take(tx: Tx, limit: Limit, job: Job) -> Place | Wait:
     _forget(tx, limit.scope, now)
     paused = tx.scalar(select(RATE.c.lease_until).where(RATE.c.id == _pause_id(limit.scope), RATE.c.lease_until > now))
     if paused is not None:
-        return Wait((paused - now).total_seconds())
+        return Wait((paused - now).total_seconds(), limit.scope)
     mine = _booking_id(limit, job)
     others = (RATE.c.scope == limit.scope) & RATE.c.id.not_in([mine, _pause_id(limit.scope)])
     booked: datetime | None = tx.scalar(select(RATE.c.starts_at).where(RATE.c.id == mine))
     if booked is not None and booked > now:
-        return Wait((booked - now).total_seconds())
+        return Wait((booked - now).total_seconds(), limit.scope)
     starts = list(
         tx.scalars(select(RATE.c.starts_at).where(others, RATE.c.starts_at > now - WINDOW).order_by(RATE.c.starts_at))
     )
@@ -68,12 +82,12 @@ def take(tx: Tx, limit: Limit, job: Job) -> Place | Wait:
     moment = _next_start(starts, limit, now)
     values = {"id": mine, "scope": limit.scope, "job_id": job.id, "run_token": None, "starts_at": moment}
     upsert(tx, RATE, ["id"], values)
-    return Wait((moment - now).total_seconds())
+    return Wait((moment - now).total_seconds(), limit.scope)
 
 
-def release(tx: Tx, place: Place) -> None:
-    """Give the place back; the start goes on to count."""
-    tx.execute(update(RATE).where(RATE.c.id == place.id).values(released_at=utc_now()))
+def release(tx: Tx, places: Iterable[Place]) -> None:
+    """Give the places back; their starts go on to count."""
+    tx.execute(update(RATE).where(RATE.c.id.in_([place.id for place in places])).values(released_at=utc_now()))
 
 
 def pause(tx: Tx, scope: str, seconds: float) -> None:

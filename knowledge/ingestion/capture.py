@@ -4,12 +4,13 @@ A page without a stored copy is fetched when its first index job runs; a reindex
 fetch holds no lock; under the base lock the row is read again, the copy gets its name, and both are committed together. A fetch
 that fails leaves the stored copy and what the index holds as they were.
 
-How often a host, or a reader service, is asked is counted over all workers (`catalog.rate`). A run that gets no place is put
-back before its item changes; a server that asks to wait puts back everybody who would ask it next.
+Counted over all workers (`catalog.rate`) is how often a host, or a reader service, is asked, and how many pages of one base are
+fetched at once: its pages that hang must not hold every worker. A run that gets no place is put back before its item changes; a
+server that asks to wait puts back everybody who would ask it next.
 """
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -51,17 +52,17 @@ def place(rt: Runtime, run: Run) -> Iterator[bool]:
     if item is None or not _has_to_fetch(run.job, item):
         yield False
         return
-    limit = rt.web.limit(item.source) if item.type is ItemType.URL else rt.web.host_limit(item.source)
+    limits = rt.web.page_limits(item.source, item.base_id) if item.type is ItemType.URL else [rt.web.host_limit(item.source)]
     with rt.db.write() as tx:
         jobs.require_ours(tx, run.job)
-        answer = rate.take(tx, limit, run.job)
+        answer = rate.take_all(tx, limits, run.job)
     if isinstance(answer, rate.Wait):
-        raise PutBack(answer.seconds, NO_PLACE, scope=limit.scope, **_waiting(run.job))
+        raise PutBack(answer.seconds, NO_PLACE, scope=answer.scope, **_waiting(run.job))
     try:
         yield True
     except FetchSlowDown as error:
         with rt.db.write() as tx:
-            rate.pause(tx, limit.scope, error.retry_after_seconds)
+            rate.pause(tx, limits[-1].scope, error.retry_after_seconds)
         raise _patient(run.job, error) from error
     finally:
         _give_back(rt, answer)
@@ -197,10 +198,10 @@ def _patient(job: Job, error: FetchSlowDown) -> KnowledgeError:
     return error
 
 
-def _give_back(rt: Runtime, taken: rate.Place) -> None:
-    """Best effort: a place that is not given back is free when the run has ended."""
+def _give_back(rt: Runtime, taken: Sequence[rate.Place]) -> None:
+    """Best effort: places that are not given back are free when the run has ended."""
     try:
         with rt.db.write() as tx:
             rate.release(tx, taken)
     except KnowledgeError as error:
-        log.warning("place not given back", extra={"code": error.code})
+        log.warning("places not given back", extra={"code": error.code})

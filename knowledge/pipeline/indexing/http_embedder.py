@@ -68,7 +68,7 @@ class HttpEmbedder:
         """One request a batch, in order; each within the declared texts and estimated tokens.
 
         A request that the provider refuses for its size is halved, and what follows stays below what was refused. If vectors of
-        an answer are unusable, the good ones, or none, are yielded before `EmbedderBadAnswer` is raised: the answer is paid for.
+        an answer are unusable, the good ones, or none, are yielded before `EmbedderBadAnswer` is raised: they are paid for.
         """
         prepared = [self.spec.document_prefix + text for text in texts]
         tokens = [estimate_tokens(text) for text in prepared]

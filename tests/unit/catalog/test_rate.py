@@ -50,7 +50,7 @@ def take(db):
 def release(db):
     def release(place):
         with db.write() as tx:
-            rate.release(tx, place)
+            rate.release(tx, [place])
 
     return release
 
@@ -231,3 +231,30 @@ def test_hosts_that_nobody_asks_any_more_are_forgotten(db, running, take, releas
 
     with db.read() as tx:
         assert ["host:1", "host:1"] == [row.scope for row in tx.execute(select(RATE)).all()]
+
+
+def test_without_a_place_under_every_limit_there_is_none(db, running, take):
+    """What the first limit gave is given back as if it had never been: it counts neither as held nor as a start."""
+    narrow, wide = Limit("host:narrow", at_once=1, per_minute=60), Limit("pages:base", at_once=1, per_minute=1)
+    take(running(), narrow)
+    job = running()
+    with db.write() as tx:
+        answer = rate.take_all(tx, [wide, narrow], job)
+
+    assert "host:narrow" == answer.scope
+    assert isinstance(take(running(), wide), Place)
+
+
+def test_a_place_under_each_limit_is_held_until_all_are_given_back(db, running, take):
+    """Both are full meanwhile."""
+    limits = Limit("pages:base", at_once=1, per_minute=60), Limit("host:one", at_once=1, per_minute=60)
+    job = running()
+    with db.write() as tx:
+        places = rate.take_all(tx, limits, job)
+    full = [take(running(), limit) for limit in limits]
+    with db.write() as tx:
+        tx.execute(RATE.delete().where(RATE.c.run_token.is_(None)))  # nobody waits
+        rate.release(tx, places)
+
+    assert [Wait, Wait] == [type(answer) for answer in full]
+    assert [Place, Place] == [type(take(running(), limit)) for limit in limits]

@@ -13,6 +13,7 @@ from knowledge.errors import (
     FetchSlowDown,
     NoTextExtracted,
 )
+from knowledge.model.rates import Limit
 from knowledge.pipeline.http.address import AllowList
 from knowledge.pipeline.http.client import Limits, WebClient
 from knowledge.pipeline.sources.reader_service import ReaderService
@@ -174,8 +175,9 @@ def test_addresses_inside_are_not_told_to_the_service(service, web, url):
 
 def test_limit_is_that_of_the_service(service, web):
     """All pages of all sites share it."""
-    assert ["reader:127.0.0.1"] * 2 == [web.limit(url).scope for url in ("https://a.example/", "https://b.example/")]
-    assert (3, 10) == (web.limit("https://a.example/").at_once, web.limit("https://a.example/").per_minute)
+    limits = [web.page_limits(url, "base")[-1] for url in ("https://a.example/", "https://b.example/")]
+
+    assert [Limit("reader:127.0.0.1", at_once=3, per_minute=10)] * 2 == limits
 
 
 def test_robots_are_asked_by_us_for_pages_that_nobody_named(service, client):
