@@ -12,26 +12,21 @@ import errno
 import os
 import re
 import secrets
-import shutil
 import stat
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import IO, Final, NoReturn
+from typing import IO, Final
 
 from knowledge import clock
-from knowledge.errors import PathNotFound, PathUnreadable, SourceMissing, StorageFailed, StorageFull, UnsafePath
+from knowledge.errors import PathNotFound, PathUnreadable, SourceMissing, StorageFailed, UnsafePath
+from knowledge.files import disk, outside
 from knowledge.files.paths import RESERVED, guard, guard_base
 from knowledge.files.reach import ANYWHERE, Reach
 from knowledge.files.store import Staged
 
-CHUNK_BYTES: Final = 1 << 20
 _DATABASE_ENDS: Final = ("", "-wal", "-shm", "-journal")  #: what SQLite lays beside a database
-_PAUSES: Final = (0.001, 0.01, 0.05, 0.1, 0.2, 0.4)  #: seconds between attempts at a folder that somebody else still fills
-_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
-_NO_SUCH: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
 _SURROGATES: Final = re.compile(r"[\ud800-\udfff]")
 _TOKEN: Final = re.compile(r"[0-9a-f]{32}")
 _WORK_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,99}")
@@ -51,25 +46,25 @@ class LocalRawFiles:
 
     def stage_file(self, base_id: str, source: Path, reach: Reach = ANYWHERE) -> Staged:
         """See `RawFiles.stage_file`. A file that changes meanwhile is refused: its copy would be of no moment that ever was."""
-        with _opened(source, reach, self.holds) as (reading, before), self._new_staged(base_id) as (token, writing):
-            size = _copy(reading, writing, source)
+        with outside.opened(source, reach, self.holds) as (reading, before), self._new_staged(base_id) as (token, writing):
+            size = outside.copy(reading, writing, source)
             after = os.fstat(reading)
             if after.st_nlink == 0:
-                raise PathNotFound("This file was removed while it was being copied.", path=_shown(source))
+                raise PathNotFound("This file was removed while it was being copied.", path=outside.shown(source))
             if (size, after.st_mtime_ns, after.st_size) != (before.st_size, before.st_mtime_ns, before.st_size):
-                raise PathUnreadable("This file changed while it was being copied; try again.", path=_shown(source))
-            with _storage(base_id):
+                raise PathUnreadable("This file changed while it was being copied; try again.", path=outside.shown(source))
+            with disk.storage(base_id):
                 os.fsync(writing)
         return Staged(base_id=base_id, token=token, size=size)
 
     def stage_stream(self, base_id: str, source: IO[bytes]) -> Staged:
         size = 0
         with self._new_staged(base_id) as (token, writing):
-            while data := source.read(CHUNK_BYTES):
-                with _storage(base_id):
-                    _write(writing, data)
+            while data := source.read(outside.CHUNK_BYTES):
+                with disk.storage(base_id):
+                    disk.write(writing, data)
                 size += len(data)
-            with _storage(base_id):
+            with disk.storage(base_id):
                 os.fsync(writing)
         return Staged(base_id=base_id, token=token, size=size)
 
@@ -80,8 +75,8 @@ class LocalRawFiles:
             durable: False where the text can be written again, because a row holds it.
         """
         data = _SURROGATES.sub("\ufffd", text).encode()
-        with self._new_staged(base_id) as (token, writing), _storage(base_id):
-            _write(writing, data)
+        with self._new_staged(base_id) as (token, writing), disk.storage(base_id):
+            disk.write(writing, data)
             if durable:
                 os.fsync(writing)
         return Staged(base_id=base_id, token=token, size=len(data))
@@ -89,18 +84,18 @@ class LocalRawFiles:
     def publish(self, staged: Staged, path: str, *, overwrite: bool = False) -> None:
         """See `RawFiles.publish`. The caller holds the base lock; without it two publishers could pick one name."""
         guard(path)
-        with _storage(staged.base_id, path=path), self._folder_of(staged.base_id, path, create=True) as folder:
+        with disk.storage(staged.base_id, path=path), self._folder_of(staged.base_id, path, create=True) as folder:
             if folder is None:
                 raise _crossing(path)
             name = PurePosixPath(path).name
-            if not overwrite and _entry(name, folder) is not None:
+            if not overwrite and disk.entry(name, folder) is not None:
                 raise StorageFailed("There is already a file at this path.", base_id=staged.base_id, path=path)
             os.rename(self._staged_path(staged), name, dst_dir_fd=folder)
 
     def link(self, base_id: str, path: str, other: str) -> None:
         """See `RawFiles.link`. Where the file system has no hard links, they are copied."""
         with self.local(base_id, path) as place:
-            with _storage(base_id, path=other), self._folder_of(base_id, guard(other), create=True) as folder:
+            with disk.storage(base_id, path=other), self._folder_of(base_id, guard(other), create=True) as folder:
                 if folder is None:
                     raise _crossing(other)
                 try:
@@ -114,11 +109,11 @@ class LocalRawFiles:
         """See `RawFiles.sync`. Each folder on the way is synced once, deepest first, since it may be new as well."""
         base = self._base(base_id)
         inner = {parent for path in paths for parent in PurePosixPath(guard(path)).parents}
-        with _storage(base_id):
+        with disk.storage(base_id):
             for parent in sorted(inner, key=lambda place: len(place.parts), reverse=True):
-                _sync_folder(base / "raw" / parent)
+                disk.sync_folder(base / "raw" / parent)
             for folder in (base, self._bases, self._bases.parent):
-                _sync_folder(folder)
+                disk.sync_folder(folder)
 
     def discard(self, staged: Iterable[Staged]) -> None:
         for one in staged:
@@ -128,8 +123,8 @@ class LocalRawFiles:
     @contextmanager
     def local(self, base_id: str, path: str) -> Iterator[Path]:
         guard(path)
-        with _storage(base_id, path=path), self._folder_of(base_id, path) as folder:
-            found = None if folder is None else _entry(PurePosixPath(path).name, folder)
+        with disk.storage(base_id, path=path), self._folder_of(base_id, path) as folder:
+            found = None if folder is None else disk.entry(PurePosixPath(path).name, folder)
         if found is None:
             raise SourceMissing(base_id=base_id, path=path)
         if not stat.S_ISREG(found.st_mode):
@@ -157,37 +152,37 @@ class LocalRawFiles:
     def exists(self, base_id: str, path: str) -> bool:
         """Whether this name is taken, by a file, a folder or anything else."""
         guard(path)
-        with _storage(base_id, path=path), self._folder_of(base_id, path) as folder:
-            return folder is not None and _entry(PurePosixPath(path).name, folder) is not None
+        with disk.storage(base_id, path=path), self._folder_of(base_id, path) as folder:
+            return folder is not None and disk.entry(PurePosixPath(path).name, folder) is not None
 
     def remove(self, base_id: str, paths: Collection[str], trees: Collection[str] = ()) -> None:
         """See `RawFiles.remove`. A symbolic link is removed itself, never what it points to, nor anything behind it."""
         for path in (*paths, *trees):
             guard(path)
         for path in trees:
-            with _storage(base_id, path=path), self._folder_of(base_id, path) as folder:
+            with disk.storage(base_id, path=path), self._folder_of(base_id, path) as folder:
                 if folder is not None:
-                    _remove_tree(PurePosixPath(path).name, folder)
+                    disk.remove_tree(PurePosixPath(path).name, folder)
         by_folder: dict[str, list[str]] = {}
         for path in paths:
             by_folder.setdefault(path.rpartition("/")[0], []).append(path)
         for inside in by_folder.values():
-            with _storage(base_id, path=inside[0]), self._folder_of(base_id, inside[0]) as folder:
+            with disk.storage(base_id, path=inside[0]), self._folder_of(base_id, inside[0]) as folder:
                 for path in inside if folder is not None else ():
-                    with _storage(base_id, path=path), suppress(FileNotFoundError):
+                    with disk.storage(base_id, path=path), suppress(FileNotFoundError):
                         os.unlink(path.rpartition("/")[2], dir_fd=folder)
         self.remove_empty(base_id, (path.rpartition("/")[0] for path in (*paths, *trees)))
 
     def remove_base(self, base_id: str) -> None:
         """See `RawFiles.remove_base`. Who still brings bytes in may fill the folder meanwhile, so it is emptied again."""
         guard_base(base_id)
-        with _storage(base_id):
+        with disk.storage(base_id):
             try:
-                folder = os.open(self._bases, _FOLDER)
+                folder = os.open(self._bases, disk.FOLDER)
             except FileNotFoundError:
                 return
             try:
-                _remove_filling(base_id, folder)
+                disk.remove_filling(base_id, folder)
             finally:
                 os.close(folder)
 
@@ -195,8 +190,8 @@ class LocalRawFiles:
         staging = self._base(base_id) / "staging"
         limit = clock.seconds() - older_than_seconds
         found = []
-        with _storage(base_id):
-            for entry in _entries(staging):
+        with disk.storage(base_id):
+            for entry in disk.entries(staging):
                 with suppress(FileNotFoundError):  # published or discarded meanwhile
                     state = entry.stat(follow_symlinks=False)
                     if _TOKEN.fullmatch(entry.name) and state.st_mtime <= limit:
@@ -205,13 +200,13 @@ class LocalRawFiles:
 
     def work_folder(self, base_id: str, name: str) -> Path:
         folder = self._work_folder(base_id, name)
-        with _storage(base_id):
+        with disk.storage(base_id):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return folder
 
     def work_folders(self, base_id: str) -> list[str]:
-        with _storage(base_id):
-            entries = _entries(self._base(base_id) / "staging")
+        with disk.storage(base_id):
+            entries = disk.entries(self._base(base_id) / "staging")
             return sorted(
                 entry.name
                 for entry in entries
@@ -220,13 +215,13 @@ class LocalRawFiles:
 
     def remove_work_folder(self, base_id: str, name: str) -> None:
         folder = self._work_folder(base_id, name)
-        with _storage(base_id):
+        with disk.storage(base_id):
             try:
-                staging = os.open(folder.parent, _FOLDER)
+                staging = os.open(folder.parent, disk.FOLDER)
             except FileNotFoundError:
                 return
             try:
-                _remove_tree(name, staging)
+                disk.remove_tree(name, staging)
             finally:
                 os.close(staging)
 
@@ -237,8 +232,8 @@ class LocalRawFiles:
 
     def base_ids(self) -> list[str]:
         """See `RawFiles.base_ids`. What lies there under a name that no base could have is not ours."""
-        with _storage():
-            return sorted(entry.name for entry in _entries(self._bases) if _is_base(entry))
+        with disk.storage():
+            return sorted(entry.name for entry in disk.entries(self._bases) if _is_base(entry))
 
     def listing(self, base_id: str) -> Iterator[tuple[str, float]]:
         """See `RawFiles.listing`. Lazy; folders are not listed, links are listed and not followed."""
@@ -246,11 +241,11 @@ class LocalRawFiles:
         pending = [""]
         while pending:
             inside = pending.pop()
-            with _storage(base_id):
-                entries = _entries(raw / inside)
+            with disk.storage(base_id):
+                entries = disk.entries(raw / inside)
             for entry in entries:
                 path = f"{inside}{entry.name}"
-                with _storage(base_id, path=path):
+                with disk.storage(base_id, path=path):
                     if entry.is_dir(follow_symlinks=False):
                         pending.append(f"{path}/")
                         continue
@@ -266,8 +261,8 @@ class LocalRawFiles:
         pending = [""]
         while pending:
             inside = pending.pop()
-            with _storage(base_id):
-                entries = _entries(raw / inside)
+            with disk.storage(base_id):
+                entries = disk.entries(raw / inside)
                 pending.extend(f"{inside}{entry.name}/" for entry in entries if entry.is_dir(follow_symlinks=False))
             if inside and not entries:
                 found.append(inside.rstrip("/"))
@@ -279,7 +274,7 @@ class LocalRawFiles:
             if not parent.parts:
                 continue
             guard(str(parent))
-            with _storage(base_id, path=str(parent)), self._folder_of(base_id, str(parent)) as folder:
+            with disk.storage(base_id, path=str(parent)), self._folder_of(base_id, str(parent)) as folder:
                 if folder is None:
                     continue
                 try:
@@ -305,7 +300,7 @@ class LocalRawFiles:
         """A fresh file to write to; gone again if the body raises."""
         token = secrets.token_hex(16)
         target = self._base(base_id) / "staging" / token
-        with _storage(base_id):
+        with disk.storage(base_id):
             try:
                 writing = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             except FileNotFoundError:
@@ -320,84 +315,9 @@ class LocalRawFiles:
         finally:
             os.close(writing)
 
-    @contextmanager
-    def _folder_of(self, base_id: str, path: str, *, create: bool = False) -> Iterator[int | None]:
+    def _folder_of(self, base_id: str, path: str, *, create: bool = False) -> AbstractContextManager[int | None]:
         """A descriptor of the folder that holds `path`, reached without following links; None if there is no such folder."""
-        raw = self._base(base_id) / "raw"
-        if create:
-            raw.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder: int | None = None
-        try:
-            try:
-                folder = os.open(raw, _FOLDER)
-                for part in PurePosixPath(path).parts[:-1]:
-                    inner = _inner_folder(part, folder, create=create)
-                    os.close(folder)
-                    folder = inner
-            except OSError as error:
-                # A link or a file in the way: nothing of ours can lie behind it.
-                if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
-                    raise
-                if folder is not None:
-                    os.close(folder)
-                    folder = None
-            yield folder
-        finally:
-            if folder is not None:
-                os.close(folder)
-
-
-@contextmanager
-def _opened(source: Path, reach: Reach, is_own: Callable[[Path], bool]) -> Iterator[tuple[int, os.stat_result]]:
-    """A plain file open for reading; a pipe or device is refused instead of waited for."""
-    try:
-        reading = reach.open(source, os.O_RDONLY | os.O_NONBLOCK, is_own)
-    except ValueError as error:  # a NUL inside
-        raise PathNotFound(path=_shown(source)) from error
-    except OSError as error:
-        kind = PathNotFound if error.errno in _NO_SUCH else PathUnreadable
-        raise kind(path=_shown(source), reason=os.strerror(error.errno or 0)) from error
-    try:
-        state = os.fstat(reading)
-        if not stat.S_ISREG(state.st_mode):
-            raise PathUnreadable(path=_shown(source), reason="not a plain file")
-        yield reading, state
-    finally:
-        os.close(reading)
-
-
-def _copy(reading: int, writing: int, source: Path) -> int:
-    size = 0
-    while True:
-        try:
-            data = os.read(reading, CHUNK_BYTES)
-        except OSError as error:
-            raise PathUnreadable(path=_shown(source), reason=os.strerror(error.errno or 0)) from error
-        if not data:
-            return size
-        with _storage():
-            _write(writing, data)
-        size += len(data)
-
-
-def _write(writing: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(writing, rest) :]
-
-
-def _inner_folder(part: str, folder: int, *, create: bool) -> int:
-    if create:
-        with suppress(FileExistsError):
-            os.mkdir(part, mode=0o700, dir_fd=folder)
-    return os.open(part, _FOLDER, dir_fd=folder)
-
-
-def _entry(name: str, folder: int) -> os.stat_result | None:
-    try:
-        return os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
+        return disk.parent_of(self._base(base_id) / "raw", path, create=create)
 
 
 def _is_base(entry: os.DirEntry[str]) -> bool:
@@ -408,70 +328,5 @@ def _is_base(entry: os.DirEntry[str]) -> bool:
     return entry.is_dir(follow_symlinks=False)
 
 
-def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return list(entries)
-    except FileNotFoundError:
-        return []
-
-
-def _remove_tree(name: str, folder: int) -> None:
-    """Remove a folder, file or link; what somebody else removes meanwhile is fine."""
-    found = _entry(name, folder)
-    if found is None:
-        return
-    if not stat.S_ISDIR(found.st_mode):
-        with suppress(FileNotFoundError):
-            os.unlink(name, dir_fd=folder)
-        return
-    shutil.rmtree(name, dir_fd=folder, onerror=_unless_gone)
-
-
-def _remove_filling(name: str, folder: int) -> None:
-    """The same for a folder that somebody may still fill."""
-    for pause in _PAUSES:
-        try:
-            _remove_tree(name, folder)
-        except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                raise
-        else:
-            return
-        clock.sleep(pause)
-    _remove_tree(name, folder)
-
-
-def _unless_gone(_function: object, _path: object, fault: tuple[type[BaseException], BaseException, object]) -> None:
-    if not isinstance(fault[1], FileNotFoundError):
-        raise fault[1]
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
-def _storage(base_id: str | None = None, **details: str) -> Iterator[None]:
-    """Our own errors for whatever the operating system answers."""
-    try:
-        yield
-    except OSError as error:
-        _refuse(error, details if base_id is None else {"base_id": base_id, **details})
-
-
-def _refuse(error: OSError, details: dict[str, str]) -> NoReturn:
-    kind = StorageFull if error.errno in _NO_ROOM else StorageFailed
-    raise kind(reason=os.strerror(error.errno or 0), **details) from error
-
-
 def _crossing(path: str) -> UnsafePath:
     return UnsafePath(path=path, reason="a file or a link is in the way")
-
-
-def _shown(path: Path) -> str:
-    return os.fsencode(str(path).replace("\x00", "\ufffd")).decode(errors="replace")
