@@ -87,6 +87,7 @@ class _Container(_Stored):
 
 
 class _Directory(_Container):
+    mount: bool | None = None
     include: Annotated[list[Pattern], Field(max_length=100)] | None = None
     exclude: Annotated[list[Pattern], Field(max_length=100)] | None = None
 

@@ -1,7 +1,8 @@
 """The folders that a scan is in, with the rows that are known of their children.
 
 A folder's rows are loaded when it is entered and forgotten when it is left, so memory holds the folders on the way down only.
-When it is left, what is known and was not seen is gone, unless nobody could look.
+When it is left, what is known and was not seen is gone, unless nobody could look. A mount point that has become empty, or is
+not there any more, is an unmounted one that nobody could look into, unless it is said that it may be empty.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,6 +13,7 @@ from knowledge.catalog.items import Known
 from knowledge.catalog.paths import Claims
 from knowledge.db.engine import Database, Tx
 from knowledge.model.ids import ItemId
+from knowledge.model.item_data import DataKey
 from knowledge.model.names import safe_name
 from knowledge.model.skip_reason import STILL_THERE, SkipReason
 from knowledge.model.status import CONTAINERS, ItemStatus, ItemType
@@ -36,11 +38,16 @@ class OpenFolder:
     seen: set[ItemId] = field(default_factory=set)
     is_kept: bool = False  #: something in it is there, or may be
     is_unlisted: bool = False  #: not all of it could be looked at
+    was_mount: bool | None = None  #: as its row says, if it has one
     _is_deleted: bool = False
 
     def saw(self, known: Known) -> None:
         self.seen.add(known.id)
         self.is_kept = True
+
+    @property
+    def is_mount(self) -> bool:
+        return bool(self.data.get(DataKey.MOUNT))
 
     @property
     def is_deleted(self) -> bool:
@@ -63,14 +70,17 @@ class OpenFolders:
 
     Args:
         root: the container; its own row and prefix are there.
+        may_be_empty: what is not found has vanished, mount point or not.
     """
 
-    def __init__(self, db: Database, root: Item) -> None:
-        self._db, self._base_id = db, root.base_id
+    def __init__(self, db: Database, root: Item, *, may_be_empty: bool = False) -> None:
+        self._db, self._base_id, self._may_be_empty = db, root.base_id, may_be_empty
         self._source = root.source
         self._root = self._loaded(OpenFolder("", root.type, root.data, None, root.id, root.relative_path))
         self._open = {"": self._root}
         self.gone: list[ItemId] = []
+        self.unmounted: list[str] = []  #: relative paths of folders
+        self.mounts: dict[ItemId, bool] = {}  #: of folders whose row says something else
 
     def enter(
         self, relative: str, type_: ItemType = ItemType.DIRECTORY, data: Mapping[str, object] | None = None
@@ -98,7 +108,7 @@ class OpenFolders:
         folder = OpenFolder(relative, type_, data, above)
         known = above.known.get((type_, key_of(f"{self._source}/{relative}", folder.data)))
         if known is not None:
-            folder.id, folder.path = known.id, known.path
+            folder.id, folder.path, folder.was_mount = known.id, known.path, _is_mount(known)
             above.seen.add(known.id)
             folder._is_deleted = known.status is ItemStatus.DELETING
             self._loaded(folder)
@@ -157,6 +167,12 @@ class OpenFolders:
         unseen = [
             known for known in folder.known.values() if known.id not in folder.seen and known.status is not ItemStatus.DELETING
         ]
+        unmounted = set() if self._may_be_empty else self._unmounted(folder, unseen)
+        if unmounted:
+            folder.is_kept = True
+            unseen = [known for known in unseen if known.id not in unmounted]
+        elif folder.id is not None and folder.was_mount is not None and folder.was_mount is not folder.is_mount:
+            self.mounts[folder.id] = folder.is_mount
         if self._is_unlisted(folder):
             folder.is_kept |= bool(unseen)
         else:
@@ -168,6 +184,15 @@ class OpenFolders:
         elif folder.id is not None and not folder._is_deleted:
             self.gone.append(folder.id)
 
+    def _unmounted(self, folder: OpenFolder, unseen: Iterable[Known]) -> set[ItemId]:
+        """What was not seen because nothing is mounted on this folder, or on itself, any more."""
+        if unseen and folder.was_mount and not folder.is_mount and not folder.is_kept:
+            self.unmounted.append(folder.relative)
+            return {known.id for known in unseen}
+        mounts = [known for known in unseen if _is_mount(known)]
+        self.unmounted += [known.source.removeprefix(f"{self._source}/") for known in mounts]
+        return {known.id for known in mounts}
+
     def _is_unlisted(self, folder: OpenFolder) -> bool:
         step: OpenFolder | None = folder
         while step is not None:
@@ -175,3 +200,7 @@ class OpenFolders:
                 return True
             step = step.above
         return False
+
+
+def _is_mount(known: Known) -> bool:
+    return bool(known.data.get(DataKey.MOUNT))

@@ -87,7 +87,7 @@ class _Expansion:
         self._reach = origin.reach_of(rt, root, run.job)
         self._is_refresh = run.job.parent_id is not None
         self._only_changed = bool(run.job.input.get("only_changed"))
-        self._folders = OpenFolders(rt.db, root)
+        self._folders = OpenFolders(rt.db, root, may_be_empty=bool(run.job.input.get("allow_empty")))
         self._batch: list[_Taken] = []
         self._broken: list[tuple[OpenFolder, Broken]] = []
         self._left_out = LeftOut()
@@ -275,6 +275,8 @@ class _Expansion:
         """Close the job and the expansion in one commit."""
         run = self._run
         is_kept = self._folders.leave_all()
+        for relative in self._folders.unmounted:
+            self._left_out.add(relative, SkipReason.UNMOUNTED)
         with self._rt.db.write() as tx:
             jobs.require_ours(tx, run.job)
             root = items.find_wanted(tx, self._root.id)
@@ -291,6 +293,8 @@ class _Expansion:
             status.fail(tx, root, SourcesUnverifiable.code, told)
             return
         items.set_data(tx, root.id, **{DataKey.SKIPPED: self._left_out.stored})
+        for folder in items.visible(tx, root.base_id, self._folders.mounts).values():
+            items.set_data(tx, folder.id, **{DataKey.MOUNT: self._folders.mounts[folder.id] or None})
         if gone:
             self._delete(tx, gone)
         broken = self._rows_of_broken(tx)

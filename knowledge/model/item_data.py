@@ -34,6 +34,8 @@ class DataKey(StrEnum):
     STAMP = "stamp"
     """Text that is another one when a child's file has changed: `<bytes>:<nanoseconds>` of the file, or of the archive that it
     is in. As `SIZE`."""
+    MOUNT = "mount"
+    """True: when something was last found in this folder, it was a mount point. By `ingestion.prepare`, at each scan."""
     SKIPPED = "skipped"
     """What the last scan of a container left out: `count`, `reasons` {reason: number}, and `sample`, a list of {`path`,
     `reason`} of which `catalog.items.page` gives none. By `ingestion.prepare`; absent if everything was taken."""

@@ -21,6 +21,7 @@ class SkipReason(StrEnum):
     INVALID = "invalid"  #: a sitemap names an address that is none
     OVER_LIMIT = "over_limit"  #: one more, or deeper, or later, than a container may bring
     UNREADABLE = "unreadable"  #: it could not be looked at; below it nothing is known
+    UNMOUNTED = "unmounted"  #: a mount point where something was found before; now it is empty, or gone
 
 
 EXPECTED: Final = frozenset({SkipReason.HIDDEN, SkipReason.TOOLING, SkipReason.IGNORED, SkipReason.EXCLUDED})

@@ -108,7 +108,8 @@ class DirectoryChildren:
                 if isinstance(found, _Open):
                     pending.append(found)
                     folder.close()  # a path may have more parts than a process may have files open
-                    yield Folder(found.inside.rstrip("/"), data=place_of(found.path))
+                    mount = {DataKey.MOUNT: True} if found.place[0] != folder.place[0] else {}
+                    yield Folder(found.inside.rstrip("/"), data=place_of(found.path) | mount)
                 elif isinstance(found, Child | Skipped):
                     yield found
                 elif found is not None:

@@ -6,7 +6,6 @@ Found by an attacker: a `mv` during a reindex deleted three quarters of a direct
 import errno
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from knowledge.files.reach import Reach
 from knowledge.model.skip_reason import SkipReason
 from knowledge.pipeline.sources.children import Child, Folder, Left, Partial, Skipped
 from knowledge.pipeline.sources.directory import DirectoryChildren
+from tests.mounts import lay_over, take_away
 
 FILES = ["a/b/c.md", "a/z.md", "b.md", "c/d.md"]
 ENTRIES = 10  #: of a scan: each of those files, and each of the three folders on its way in and out
@@ -48,13 +48,12 @@ def mount():
     mounted = []
 
     def mount(folder):
-        if subprocess.run(["mount", "-t", "tmpfs", "none", folder], check=False, capture_output=True).returncode:
-            pytest.skip("nothing may be mounted here")
+        lay_over(folder)
         mounted.append(folder)
 
     yield mount
     for folder in mounted:
-        subprocess.run(["umount", "-l", folder], check=False, capture_output=True)
+        take_away(folder)
 
 
 def scanned(children, after, change):
@@ -83,11 +82,6 @@ def on_a_disk_of_its_own(folder, mount):
     mount(folder)
     shutil.copytree(kept, folder, dirs_exist_ok=True)
     shutil.rmtree(kept)
-
-
-def unmounted(folder):
-    """At once; what is open on it stays open."""
-    subprocess.run(["umount", "-l", folder], check=True)
 
 
 @pytest.mark.parametrize("accepts", [take_all, opening])
@@ -150,7 +144,7 @@ def test_root_that_is_unmounted_fails_the_scan(tree, mount, after, how):
     """The empty mount point below, or the empty disk above, is another folder."""
     if how == "unmounted":
         on_a_disk_of_its_own(tree, mount)
-    change = {"unmounted": unmounted, "mounted over": mount}[how]
+    change = {"unmounted": take_away, "mounted over": mount}[how]
 
     with pytest.raises(OTHER):
         scanned(DirectoryChildren(tree, take_all), after, lambda: change(tree))
@@ -240,7 +234,7 @@ def test_folder_that_is_unmounted_counts_as_not_listed(tree, mount, after):
     """The rest of the tree is scanned."""
     on_a_disk_of_its_own(tree / "a", mount)
 
-    entries = scanned(DirectoryChildren(tree, take_all), after, lambda: unmounted(tree / "a"))
+    entries = scanned(DirectoryChildren(tree, take_all), after, lambda: take_away(tree / "a"))
 
     assert entries.index(Partial("a")) < entries.index(Left("a"))
     assert {"b.md", "c/d.md"} <= {entry.relative for entry in entries if isinstance(entry, Child)}
