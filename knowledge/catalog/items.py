@@ -12,7 +12,7 @@ from knowledge.catalog.rows import BASE, IS_CONTAINER, ITEM, PATH
 from knowledge.db.columns import utc_now
 from knowledge.db.engine import Tx, mark_deleted
 from knowledge.db.sql import id_set
-from knowledge.errors import BaseNotFound, InvalidInput, ItemNotFound
+from knowledge.errors import BaseNotFound, InvalidInput, ItemNotFound, ItemNotInBase
 from knowledge.model.arguments import require_whole, require_word
 from knowledge.model.ids import BaseId, ItemId
 from knowledge.model.item_data import DataKey
@@ -116,6 +116,16 @@ def get(tx: Tx, item_id: ItemId) -> Item:
 def find(tx: Tx, item_id: ItemId) -> Item | None:
     row = tx.execute(select(ITEM).where(ITEM.c.id == item_id)).one_or_none()
     return None if row is None else view(row)
+
+
+def get_in(tx: Tx, base_id: BaseId, item_id: ItemId) -> Item:
+    """Raises:
+    ItemNotFound. ItemNotInBase: it is one of another base.
+    """
+    item = get(tx, item_id)
+    if item.base_id != base_id:
+        raise ItemNotInBase(base_id=base_id, item_ids=[item_id])
+    return item
 
 
 def find_wanted(tx: Tx, item_id: ItemId) -> Item | None:
@@ -229,7 +239,8 @@ def page(
     What a container left out is counted here, and named by `get` only: a hundred of them would be more than a message holds.
 
     Raises:
-        BaseNotFound. InvalidInput: `limit` is not 1 to 100, or there is no such type or status.
+        BaseNotFound. ItemNotFound, ItemNotInBase: of `group_id`.
+        InvalidInput: `limit` is not 1 to 100, or there is no such type or status.
     """
     require_whole("limit", limit, MAX_PAGE)
     if tx.scalar(select(BASE.c.id).where(BASE.c.id == base_id, BASE.c.deleting_at.is_(None))) is None:
@@ -238,7 +249,7 @@ def page(
     if roots_only:
         conditions.append(ITEM.c.group_id.is_(None))
     elif group_id is not None:
-        conditions.append(ITEM.c.group_id == group_id)
+        conditions.append(ITEM.c.group_id == get_in(tx, base_id, group_id).id)
     if type is not None:
         conditions.append(ITEM.c.type == require_word("type", type, ItemType))
     if status is not None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from knowledge.catalog import bases, items, tree
 from knowledge.db.engine import Tx
-from knowledge.errors import InvalidOperation, ItemNotInBase
+from knowledge.errors import InvalidOperation
 from knowledge.ingestion import mending
 from knowledge.model.arguments import require_whole
 from knowledge.model.ids import BaseId, ItemId
@@ -30,9 +30,7 @@ def list_chunks(rt: Runtime, base_id: BaseId, item_id: ItemId) -> list[Chunk]:
     """
     with rt.db.read() as tx:
         base = bases.require_runnable(tx, base_id)
-        item = items.get(tx, item_id)
-        if item.base_id != base_id:
-            raise ItemNotInBase(base_id=base_id, item_ids=[item_id])
+        item = items.get_in(tx, base_id, item_id)
         _require_whole_item(tx, item)
         leaves = tree.leaves(tx, base_id, [item_id])
     return mending.read(rt, base, lambda index: [_chunk(leaf, stored) for leaf in leaves for stored in index.units(leaf.id)])

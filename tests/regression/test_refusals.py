@@ -4,6 +4,7 @@ Each way is tried in the fleet's own process and through the command surface: th
 """
 
 from dataclasses import replace as changed
+from functools import partial
 
 import pytest
 
@@ -66,9 +67,11 @@ def test_ids_of_another_base(caller, house, base, everything):
     for ask in asks_with(caller, base, [mine.id, theirs[0].id, theirs[1].id]):
         told = {"base_id": base.id, "item_ids": [item.id for item in theirs]}
         assert ("item_not_in_base", 404, told) == refused(ask)
-    assert ("item_not_in_base", 404, {"base_id": base.id, "item_ids": [theirs[0].id]}) == refused(
-        lambda: caller.chunks(base.id, theirs[0].id)
-    )
+    for ask in (
+        lambda: caller.chunks(base.id, theirs[0].id),
+        lambda: caller.list_items(base.id, group_id=theirs[0].id),
+    ):
+        assert ("item_not_in_base", 404, {"base_id": base.id, "item_ids": [theirs[0].id]}) == refused(ask)
     assert before == everything()
 
 
@@ -83,7 +86,8 @@ def test_stale_ids(caller, house, base, everything):
 
     for ask in asks_with(caller, base, [kept.id, *stale]):
         assert ("item_not_found", 404, {"item_ids": stale}) == refused(ask)
-    for one in (caller.item, caller.why, caller.preview, caller.file_path):
+    inside = partial(caller.list_items, base.id)
+    for one in (caller.item, caller.why, caller.preview, caller.file_path, lambda stale: inside(group_id=stale)):
         assert ("item_not_found", 404, {"item_id": gone.id}) == refused(lambda one=one: one(gone.id))
     assert before == everything()
 

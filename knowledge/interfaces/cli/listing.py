@@ -6,7 +6,6 @@ from typing import Annotated, Final
 
 import typer
 
-from knowledge.errors import ItemNotInBase
 from knowledge.interfaces.cli import left_out
 from knowledge.interfaces.cli.application import opened_service
 from knowledge.interfaces.cli.describing import failure_line, item_record, print_items
@@ -58,8 +57,6 @@ def list_items(
         raise typer.BadParameter("what is being deleted is hidden from lists; `knowledge item show ITEM` shows it by its id")
     with opened_service() as service:
         base = service.base(base_name)
-        if inside and service.item(ItemId(inside)).base_id != base.id:
-            raise ItemNotInBase(item_id=inside)
         page = service.list_items(
             base.id,
             group_id=ItemId(inside) if inside else None,
