@@ -97,6 +97,11 @@ def pause(tx: Tx, scope: str, seconds: float) -> None:
     upsert(tx, RATE, ["id"], {"id": _pause_id(scope), "scope": scope, "starts_at": now, "lease_until": until})
 
 
+def resume(tx: Tx, scope: str) -> None:
+    """End the pause: somebody knows better than what was said."""
+    tx.execute(RATE.delete().where(RATE.c.id == _pause_id(scope)))
+
+
 def prune(tx: Tx) -> None:
     """Remove what no longer counts of hosts and services that nobody asks any more."""
     tx.execute(RATE.delete().where(_is_old(utc_now())))

@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 
 NO_PLACE: Final = "rate_limited"  #: why a job waits: the host has been asked as often as it may be
 PATIENCE: Final = timedelta(hours=6)  #: with a server that says "later" each time it is asked
+SCOPE: Final = "scope"  #: in the detail of a job that waits: for what
 _SINCE: Final = "waiting_since"
 
 
@@ -57,13 +58,13 @@ def place(rt: Runtime, run: Run) -> Iterator[bool]:
         jobs.require_ours(tx, run.job)
         answer = rate.take_all(tx, limits, run.job)
     if isinstance(answer, rate.Wait):
-        raise PutBack(answer.seconds, NO_PLACE, scope=answer.scope, **_waiting(run.job))
+        raise PutBack(answer.seconds, NO_PLACE, **{SCOPE: answer.scope}, **_waiting(run.job))
     try:
         yield True
     except FetchSlowDown as error:
         with rt.db.write() as tx:
             rate.pause(tx, limits[-1].scope, error.retry_after_seconds)
-        raise _patient(run.job, error) from error
+        raise _patient(run.job, limits[-1].scope, error) from error
     finally:
         _give_back(rt, answer)
 
@@ -187,14 +188,14 @@ def _waiting(job: Job) -> dict[str, object]:
     return {_SINCE: since} if since else {}
 
 
-def _patient(job: Job, error: FetchSlowDown) -> KnowledgeError:
+def _patient(job: Job, scope: str, error: FetchSlowDown) -> KnowledgeError:
     """The error with the time since when it comes; another one when that has been too long."""
     now = utc_now()
     since = job.error_detail.get(_SINCE)
     began = datetime.fromisoformat(since) if isinstance(since, str) else now
     if now - began > PATIENCE:
         return FetchRefused("The web server has asked to wait again and again.", **error.details)
-    error.details[_SINCE] = began.isoformat()
+    error.details |= {_SINCE: began.isoformat(), SCOPE: scope}
     return error
 
 

@@ -1,7 +1,8 @@
 """What a person may do to a job: have it stop, or have it go on now."""
 
-from knowledge.catalog import jobs, status
+from knowledge.catalog import jobs, rate, status
 from knowledge.errors import InvalidOperation
+from knowledge.ingestion import capture
 from knowledge.model.ids import JobId
 from knowledge.model.jobs import ACTIVE_JOB, Job, JobStatus, Recovery
 from knowledge.model.status import INDEXING_INTERRUPTED
@@ -29,7 +30,8 @@ def cancel_job(rt: Runtime, job_id: JobId) -> Job:
 
 
 def requeue_job(rt: Runtime, job_id: JobId) -> Job:
-    """A job that waits, for a back-off or a lost message, is due now and sent again.
+    """A job that waits, for a back-off or a lost message, is due now and sent again. A web server that asked to wait is asked
+    again; how often it may be asked stays as it is.
 
     Raises:
         JobNotFound. InvalidOperation: it runs, waits for another job, or has ended; `item reindex` makes a new one.
@@ -38,6 +40,7 @@ def requeue_job(rt: Runtime, job_id: JobId) -> Job:
         job = jobs.get(tx, job_id)
         if not jobs.hurry(tx, job):
             raise InvalidOperation(f"This job does not wait for its time ({job.status}): {_hint(job)}.", job_id=job_id)
+        rate.resume(tx, str(job.error_detail.get(capture.SCOPE)))
     rt.dispatch.publish_due(job.base_id)
     with rt.db.read() as tx:
         return jobs.get(tx, job_id)

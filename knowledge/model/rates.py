@@ -1,11 +1,14 @@
 """How often something outside may be asked, by all processes together."""
 
 from dataclasses import dataclass
+from typing import Final
+
+PAGES: Final = "pages:"  #: begins the scope of what one base fetches at once
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """`scope` names what is asked: `host:example.com`, `reader:r.jina.ai` …"""
+    """`scope` names what is asked, `host:example.com`, `reader:r.jina.ai` …, or who asks, `pages:` and a base."""
 
     scope: str
     at_once: int

@@ -9,6 +9,7 @@ from knowledge.ingestion.capture import NO_PLACE
 from knowledge.locks.process import is_dead, this_process
 from knowledge.model.ids import ItemId
 from knowledge.model.jobs import ACTIVE_JOB, Job, JobStatus, JobType, Owner
+from knowledge.model.rates import PAGES
 from knowledge.model.results import Why
 from knowledge.model.status import ACTIVE, CHILD_FAILED, CONTAINERS, ItemStatus
 from knowledge.model.views import Item
@@ -56,13 +57,18 @@ def _sentence(item: Item, job: Job | None, owner_alive: bool | None) -> str:
         return _of_conversion(job)
     until = job.scheduled_at.isoformat(timespec="seconds")
     if job.error == NO_PLACE:
-        asked = job.error_detail.get("scope")
-        return f"It waits until {until} for its turn ({NO_PLACE}): {asked} is asked as often as it may be, or asked to wait."
+        return f"It waits until {until} for its turn ({NO_PLACE}): {_reason_of_turn(str(job.error_detail.get('scope')))}."
     if job.error:
         return f"It waits until {until} after {job.error} (attempt {job.attempt})."
     if job.scheduled_at > utc_now():
         return f"It waits until {until}."
     return "It waits for a worker." if job.published_at else "It waits for its turn among the jobs of its base."
+
+
+def _reason_of_turn(scope: str) -> str:
+    if scope.startswith(PAGES):
+        return "as many pages of its base are being fetched as may be at once"
+    return f"{scope} is asked as often as it may be, or asked to wait"
 
 
 def _of_conversion(job: Job) -> str:

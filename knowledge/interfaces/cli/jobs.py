@@ -78,7 +78,7 @@ def cancel(job_id: JobName, json: Json = False, debug: Debug = False) -> ExitCod
 
 @app.command("requeue", epilog=example("knowledge jobs requeue 01938c2e-7d1f-7a30-9b57-3d0c1f2a4b5c"))
 def requeue(job_id: JobName, json: Json = False, debug: Debug = False) -> ExitCode:
-    """Have a waiting job go on now. It may wait for a back-off, or for a message that was lost."""
+    """Have a waiting job go on now. It may wait for a back-off, a message that was lost, or a server that asked to wait."""
     with opened_service() as service:
         job = service.requeue_job(JobId(job_id))
 

@@ -11,7 +11,7 @@ from knowledge.errors import FetchBlocked, FetchFault, FetchRefused, FetchSlowDo
 from knowledge.model.documents import Checkpoint
 from knowledge.model.ids import BaseId
 from knowledge.model.names import numbered, safe_name, split_extension
-from knowledge.model.rates import Limit
+from knowledge.model.rates import PAGES, Limit
 from knowledge.model.urls import host_of, place_of
 from knowledge.pipeline.http.client import Answer, WebClient
 from knowledge.pipeline.http.retry_after import retry_after_seconds
@@ -116,7 +116,7 @@ class Web:
 
     def page_limits(self, url: str, base_id: BaseId) -> Sequence[Limit]:
         """Of a fetch of this page: what its base may do, then the patience of whoever is asked."""
-        ours = Limit(f"pages:{base_id}", self.base_at_once, self.base_at_once * PAGES_PER_MINUTE)
+        ours = Limit(f"{PAGES}{base_id}", self.base_at_once, self.base_at_once * PAGES_PER_MINUTE)
         if self.service is None:
             return ours, self.host_limit(url)
         return ours, Limit(f"reader:{self.service.host}", self.service_at_once, self.service_per_minute)
