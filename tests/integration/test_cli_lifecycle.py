@@ -50,8 +50,16 @@ def test_one_command_finishes_what_a_killed_worker_left(house, tmp_path):
         [*COMMAND, "item", "add", "killed", folder, "--wait", "--timeout", "200"],
         cwd=ROOT, env=house.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    wait_until(lambda: leaves(house, "killed").get("completed", 0) >= 4 and "embedding" in leaves(house, "killed"), 120)
-    os.killpg(int(stack.state(load(house.environ))["processes"]["worker"]["pid"]), signal.SIGKILL)
+    worker = int(stack.state(load(house.environ))["processes"]["worker"]["pid"])
+
+    def is_struck_at_work():
+        os.killpg(worker, signal.SIGSTOP)  # it must not be done before it has been looked at
+        is_at_work = "embedding" in leaves(house, "killed")
+        os.killpg(worker, signal.SIGKILL if is_at_work else signal.SIGCONT)
+        return is_at_work
+
+    wait_until(lambda: leaves(house, "killed").get("completed", 0) >= 4, 120)
+    wait_until(is_struck_at_work, 120)
     _, said = adding.communicate(timeout=250)
 
     assert ExitCode.PARTIAL == adding.returncode, said
