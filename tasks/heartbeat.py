@@ -11,7 +11,7 @@ from typing import Final
 from knowledge import clock
 from knowledge.catalog import jobs, workers
 from knowledge.errors import KnowledgeError
-from knowledge.locks.process import this_process
+from knowledge.process import this_process
 from knowledge.runtime import Runtime
 from tasks import process
 

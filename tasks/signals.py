@@ -17,7 +17,7 @@ from knowledge.db.columns import utc_now
 from knowledge.dispatch import BROKER_ERRORS
 from knowledge.errors import KnowledgeError
 from knowledge.ingestion import boot, recovery
-from knowledge.locks.process import this_process
+from knowledge.process import this_process
 from knowledge.runtime import Runtime
 from tasks import memory, process
 from tasks.heartbeat import Heartbeat

@@ -11,7 +11,6 @@ change anything outside. A staged file is published by a rename inside one file 
 import errno
 import os
 import re
-import secrets
 import stat
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -24,11 +23,11 @@ from knowledge.files import disk, outside
 from knowledge.files.paths import RESERVED, guard, guard_base
 from knowledge.files.reach import ANYWHERE, Reach
 from knowledge.files.store import Staged
+from knowledge.files.token import is_orphan, is_token, new_token
 
 _DATABASE_ENDS: Final = ("", "-wal", "-shm", "-journal")  #: what SQLite lays beside a database
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
 _SURROGATES: Final = re.compile(r"[\ud800-\udfff]")
-_TOKEN: Final = re.compile(r"[0-9a-f]{32}")
 _WORK_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,99}")
 
 
@@ -194,7 +193,7 @@ class LocalRawFiles:
             for entry in disk.entries(staging):
                 with suppress(FileNotFoundError):  # published or discarded meanwhile
                     state = entry.stat(follow_symlinks=False)
-                    if _TOKEN.fullmatch(entry.name) and state.st_mtime <= limit:
+                    if is_token(entry.name) and (state.st_mtime <= limit or is_orphan(entry.name)):
                         found.append(Staged(base_id=base_id, token=entry.name, size=state.st_size))
         return found
 
@@ -210,7 +209,7 @@ class LocalRawFiles:
             return sorted(
                 entry.name
                 for entry in entries
-                if _WORK_NAME.fullmatch(entry.name) and not _TOKEN.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
+                if _WORK_NAME.fullmatch(entry.name) and not is_token(entry.name) and entry.is_dir(follow_symlinks=False)
             )
 
     def remove_work_folder(self, base_id: str, name: str) -> None:
@@ -226,7 +225,7 @@ class LocalRawFiles:
                 os.close(staging)
 
     def _work_folder(self, base_id: str, name: str) -> Path:
-        if not _WORK_NAME.fullmatch(name) or _TOKEN.fullmatch(name):
+        if not _WORK_NAME.fullmatch(name) or is_token(name):
             raise UnsafePath(base_id=base_id, reason="not the name of a work folder")
         return self._base(base_id) / "staging" / name
 
@@ -291,14 +290,14 @@ class LocalRawFiles:
         return self._base(base_id) / RESERVED
 
     def _staged_path(self, staged: Staged) -> Path:
-        if not _TOKEN.fullmatch(staged.token):
+        if not is_token(staged.token):
             raise UnsafePath(reason="not a staging token")
         return self._base(staged.base_id) / "staging" / staged.token
 
     @contextmanager
     def _new_staged(self, base_id: str) -> Iterator[tuple[str, int]]:
         """A fresh file to write to; gone again if the body raises."""
-        token = secrets.token_hex(16)
+        token = new_token()
         target = self._base(base_id) / "staging" / token
         with disk.storage(base_id):
             try:

@@ -85,7 +85,7 @@ class RawFiles(Protocol):
         ...
 
     def leftovers(self, base_id: str, older_than_seconds: float) -> list[Staged]:
-        """Staged bytes that nobody published in this time."""
+        """Staged bytes that nobody published in this time, or whose process is gone."""
         ...
 
     def work_folder(self, base_id: str, name: str) -> Path:

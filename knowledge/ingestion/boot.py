@@ -10,9 +10,9 @@ from enum import StrEnum
 from typing import Final
 
 from knowledge.catalog import bases, jobs, status, workers
-from knowledge.locks.process import is_dead
 from knowledge.model.jobs import Owner
 from knowledge.model.status import INDEXING_INTERRUPTED
+from knowledge.process import is_dead
 from knowledge.runtime import Runtime
 
 log = logging.getLogger(__name__)

@@ -8,9 +8,9 @@ from knowledge.db.columns import utc_now
 from knowledge.errors import BaseBusy
 from knowledge.ingestion import recovery
 from knowledge.ingestion.run import Run
-from knowledge.locks.process import is_dead, this_process
 from knowledge.model.ids import JobId
 from knowledge.model.jobs import Job, JobStatus
+from knowledge.process import is_dead, this_process
 from knowledge.runtime import Runtime
 
 log = logging.getLogger(__name__)

@@ -10,6 +10,7 @@ from knowledge.db.columns import utc_now
 from knowledge.ingestion import conversions
 from knowledge.ingestion.purge import purge
 from knowledge.ingestion.run import PutBack, Run
+from knowledge.ingestion.tidy import discard_leftovers
 from knowledge.ingestion.wipe import wipe
 from knowledge.model.ids import BaseId, ItemId
 from knowledge.model.jobs import Job, JobSpec
@@ -67,6 +68,7 @@ def run(rt: Runtime, run: Run) -> None:
     with rt.db.read() as tx:
         is_last = not jobs.is_delete_waiting(tx, job.base_id)
     if is_last:  # each time all word lists are read: once is enough for many deletes
+        discard_leftovers(rt, job.base_id)  # a killed run may have copied what was deleted here
         wipe(rt, job.base_id)  # also what a replacement or a lost run of this job removed
         rt.db.wipe()
     with rt.db.write() as tx:

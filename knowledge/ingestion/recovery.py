@@ -23,10 +23,10 @@ from knowledge.errors import BaseBusy, KnowledgeError
 from knowledge.ingestion import conversions
 from knowledge.ingestion.each import each_base
 from knowledge.ingestion.purge import purge_base
-from knowledge.locks.process import is_dead, is_stopped, this_process
 from knowledge.model.ids import BaseId
 from knowledge.model.jobs import Job, JobSpec, Recovery, Track
 from knowledge.model.status import INDEXING_INTERRUPTED
+from knowledge.process import is_dead, is_stopped, this_process
 from knowledge.runtime import Runtime
 
 log = logging.getLogger(__name__)

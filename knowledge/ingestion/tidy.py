@@ -2,7 +2,8 @@
 was taken out of an index and is not yet wiped.
 
 Looking needs no lock. What looks abandoned and is older than an hour is looked at again under the base lock, where no commit is
-under way, and then removed. Copies that were never placed go after a day.
+under way, and then removed. Copies that were never placed go when
+the process that made them is gone, or after a day.
 """
 
 import logging
@@ -42,7 +43,7 @@ def _tidy_base(rt: Runtime, base_id: BaseId) -> None:
         if purge_remains(rt, base_id):
             log.warning("remains of a deleted base removed", extra={"base": base_id})
         return
-    rt.files.discard(rt.files.leftovers(base_id, STAGED_SECONDS))
+    discard_leftovers(rt, base_id)
     if not _unnamed(rt, base_id) and not rt.files.empty_folders(base_id):
         return
     with rt.locks.base(base_id):  # whoever makes a folder for a file holds it too, so an empty one is a leftover
@@ -50,6 +51,11 @@ def _tidy_base(rt: Runtime, base_id: BaseId) -> None:
         rt.files.remove(base_id, found)
         rt.files.remove_empty(base_id, rt.files.empty_folders(base_id))
     log.warning("files that no item owns removed", extra={"base": base_id, "files": len(found)})
+
+
+def discard_leftovers(rt: Runtime, base_id: BaseId) -> None:
+    """Remove copies that will never be placed."""
+    rt.files.discard(rt.files.leftovers(base_id, STAGED_SECONDS))
 
 
 def _unnamed(rt: Runtime, base_id: BaseId) -> list[str]:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from knowledge.errors import BaseBusy, StorageFailed, StorageFull
 from knowledge.locks.flock import Flocks, Held
-from knowledge.locks.process import this_process
+from knowledge.process import this_process
 
 _LINE_BYTES: Final = 120
 _FLIGHT: Final = ".flight"  #: ending of files that are no base's lock

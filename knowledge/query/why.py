@@ -6,13 +6,13 @@ from knowledge.catalog import items, jobs, workers
 from knowledge.db.columns import utc_now
 from knowledge.db.engine import Tx
 from knowledge.ingestion.capture import NO_PLACE
-from knowledge.locks.process import is_dead, this_process
 from knowledge.model.ids import ItemId
 from knowledge.model.jobs import ACTIVE_JOB, Job, JobStatus, JobType, Owner
 from knowledge.model.rates import PAGES
 from knowledge.model.results import Why
 from knowledge.model.status import ACTIVE, CHILD_FAILED, CONTAINERS, ItemStatus
 from knowledge.model.views import Item
+from knowledge.process import is_dead, this_process
 from knowledge.runtime import Runtime
 
 

@@ -30,7 +30,6 @@ from knowledge.ingestion import boot, claims, delete, index, prepare, recovery, 
 from knowledge.ingestion.run import Flow, Run, perform
 from knowledge.ingestion.window import LedgerWindow
 from knowledge.locks.file import FileLocks
-from knowledge.locks.process import this_process
 from knowledge.model import ids
 from knowledge.model.inputs import BaseInput, BasePatch, DirectoryInput, FileInput, ItemInput, NoteInput, Strategy
 from knowledge.model.jobs import JobType, Owner
@@ -38,6 +37,7 @@ from knowledge.model.results import SearchHit
 from knowledge.pipeline.indexing.registry import Embedders
 from knowledge.pipeline.readers.registry import ReaderRegistry
 from knowledge.pipeline.vectorstore.sqlite import SqliteIndexStores
+from knowledge.process import this_process
 from knowledge.runtime import Options, Runtime
 from knowledge.service import KnowledgeService
 from tests.chaos import fate

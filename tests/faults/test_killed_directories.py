@@ -49,6 +49,7 @@ def test_killed_expansion_is_parked_and_can_be_asked_for_again(fleet, base, gate
     assert kept == len(leaves(fleet, base, root))
     fleet.delete(base, root)
     fleet.gone(root)
+    eventually(lambda: not fleet.service.rt.files.leftovers(base.id, -1), "no copy of what was deleted is left")
     again = fleet.add_directory(base, folder)
     assert (ItemStatus.COMPLETED, FILES) == (fleet.settled(again).status, len(leaves(fleet, base, again)))
     assert_promises(fleet)

@@ -15,11 +15,11 @@ from knowledge.files.paths import guard
 from knowledge.ingestion import boot, index, recovery
 from knowledge.ingestion.boot import ParkPending
 from knowledge.ingestion.run import perform
-from knowledge.locks.process import this_process
 from knowledge.model.ids import new_item_id
 from knowledge.model.inputs import FileInput, Strategy
 from knowledge.model.jobs import JobSpec, JobStatus, JobType, Owner, Track
 from knowledge.model.status import INDEXING_INTERRUPTED, ItemStatus
+from knowledge.process import this_process
 from tests.regression.faults import Refused, refusing
 from tests.rows import new_folder, new_item
 from tests.waiting import eventually

@@ -10,9 +10,9 @@ from knowledge.catalog import jobs, rate
 from knowledge.catalog.rate import Place, Wait
 from knowledge.catalog.rows import RATE
 from knowledge.db.columns import utc_now
-from knowledge.locks.process import this_process
 from knowledge.model.jobs import JobSpec
 from knowledge.model.rates import Limit
+from knowledge.process import this_process
 from tests.rows import new_base, new_item
 
 LIMIT = Limit("host:example.com", at_once=2, per_minute=4)

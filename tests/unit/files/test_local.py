@@ -4,6 +4,7 @@ import errno
 import os
 import resource
 import subprocess
+import sys
 import threading
 
 import pytest
@@ -222,6 +223,20 @@ def test_many_threads_stage_at_once(files):
         thread.join()
 
     assert 16 == len(set(tokens)) == len(files.leftovers(BASE, 0))
+
+
+def test_bytes_of_a_dead_process_are_left_over_at_once(files, tmp_path):
+    """It was killed between copying and placing; nobody else's are."""
+    copy = (
+        "import os, sys; from pathlib import Path; from knowledge.files.local import LocalRawFiles\n"
+        f"LocalRawFiles(Path(sys.argv[1])).stage_text({BASE!r}, 'lost'); os.kill(os.getpid(), 9)"
+    )
+    files.stage_text(BASE, "kept")
+    subprocess.run([sys.executable, "-c", copy, tmp_path / "data"], check=False)
+
+    assert [4] == [staged.size for staged in files.leftovers(BASE, 3600)]
+    files.discard(files.leftovers(BASE, 3600))
+    assert 1 == len(files.leftovers(BASE, 0))
 
 
 def test_listing_of_an_unknown_base_is_empty(files):

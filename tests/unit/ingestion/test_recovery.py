@@ -17,11 +17,11 @@ from knowledge.errors import StorageFailed
 from knowledge.files.local import LocalRawFiles
 from knowledge.ingestion import index, recovery
 from knowledge.ingestion.run import perform
-from knowledge.locks.process import this_process
 from knowledge.model.ids import BaseId
 from knowledge.model.jobs import JobSpec, JobStatus, JobType, Owner
 from knowledge.model.status import ItemStatus
 from knowledge.pipeline.vectorstore.sqlite.store import SqliteIndexStore
+from knowledge.process import this_process
 from tests.rows import new_folder, new_item
 
 COMPLETED, FAILED, PROCESSING, DELETING = (

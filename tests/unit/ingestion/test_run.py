@@ -22,9 +22,9 @@ from knowledge.errors import (
 from knowledge.ingestion import claims
 from knowledge.ingestion.run import PutBack, Run, perform
 from knowledge.ingestion.stall import settle_stalled
-from knowledge.locks.process import this_process
 from knowledge.model.jobs import STUCK_BACKOFF_SECONDS, JobStatus, JobType
 from knowledge.model.status import ItemStatus
+from knowledge.process import this_process
 
 FAILED, DELETING = ItemStatus.FAILED, ItemStatus.DELETING
 PENDING, CANCELLED = JobStatus.PENDING, JobStatus.CANCELLED

@@ -15,10 +15,10 @@ from knowledge.errors import DatabaseBusy
 from knowledge.ingestion import run as runs
 from knowledge.ingestion.boot import ParkPending
 from knowledge.ingestion.run import Run
-from knowledge.locks.process import this_process
 from knowledge.model.jobs import KINDS, JobStatus, JobType
 from knowledge.model.status import ItemStatus
 from knowledge.pipeline.conversion.docling import DoclingProcessor
+from knowledge.process import this_process
 from tasks import check_file_processing_result, delete_subtree, index_documents, job, lease, prepare_root, process, signals
 from tasks import heartbeat as beats
 from tasks.heartbeat import Heartbeat
