@@ -6,6 +6,7 @@ positions; neither keys, nor texts, nor the provider's prose (which may quote bo
 
 import json
 import logging
+import math
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CONNECT_SECONDS: Final = 10.0
+QUERY_SECONDS: Final = 10.0  #: somebody waits for the answer, and words alone give one
 DEFAULT_RETRY_SECONDS: Final = 5.0  #: where a provider says "slow down" but not for how long
 MAX_REFUSALS_BY_SIZE: Final = 24  #: of one `embed` call; finding the one text of 1,000 that is too long takes 10
 BYTES_PER_NUMBER: Final = 40  #: of JSON, generous
@@ -97,19 +99,20 @@ class HttpEmbedder:
             start = end
 
     def embed_query(self, text: str) -> Vector:
+        """See `Embedder.embed_query`. Waits `QUERY_SECONDS` at most."""
         try:
-            answer = self._ask([self._query_prefix + text], first_position=0)
+            answer = self._ask([self._query_prefix + text], first_position=0, seconds=QUERY_SECONDS)
         except _TooLarge as refusal:
             raise refusal.as_error from None
         if answer.fault:
             raise answer.fault
         return answer.vectors[0]
 
-    def _ask(self, inputs: Sequence[str], *, first_position: int) -> "_Answer":
+    def _ask(self, inputs: Sequence[str], *, first_position: int, seconds: float = math.inf) -> "_Answer":
         body: dict[str, Any] = {"model": self.spec.model, "input": list(inputs), "encoding_format": "float"}
         if self.spec.options.get("send_dimensions"):
             body["dimensions"] = self.spec.dimensions
-        status, headers, content = self._post(body)
+        status, headers, content = self._post(body, min(seconds, self.spec.timeout_seconds))
         if status != 200:
             raise self._refusal(status, headers, content, texts=len(inputs), first_position=first_position)
         try:
@@ -118,15 +121,16 @@ class HttpEmbedder:
             raise self._fault(EmbedderBadAnswer, "The embedder's answer is no JSON.") from None
         return self._decoded(payload, len(inputs), first_position)
 
-    def _post(self, body: Mapping[str, Any]) -> tuple[int, Mapping[str, str], bytes]:
+    def _post(self, body: Mapping[str, Any], seconds: float) -> tuple[int, Mapping[str, str], bytes]:
         import httpx
 
         max_bytes = len(body["input"]) * self.spec.dimensions * BYTES_PER_NUMBER + SPARE_BYTES
-        deadline = time.monotonic() + self.spec.timeout_seconds
+        deadline = time.monotonic() + seconds
+        timeout = httpx.Timeout(seconds, connect=min(CONNECT_SECONDS, seconds))
         sent = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         content = bytearray()
         try:
-            with self._client.get().stream("POST", self._url, content=sent) as response:
+            with self._client.get().stream("POST", self._url, content=sent, timeout=timeout) as response:
                 for part in response.iter_bytes():
                     content += part
                     if len(content) > max_bytes:
@@ -150,10 +154,8 @@ class HttpEmbedder:
         if self.spec.api_key:
             headers["Authorization"] = f"Bearer {self.spec.api_key}"
         return httpx.Client(
-            headers=headers,
-            timeout=httpx.Timeout(self.spec.timeout_seconds, connect=min(CONNECT_SECONDS, self.spec.timeout_seconds)),
-            trust_env=False,  # proxies and .netrc logins of the environment are not ours to use
-        )
+            headers=headers, trust_env=False
+        )  # the environment's proxies and .netrc are not ours to use
 
     def _refusal(
         self, status: int, headers: Mapping[str, str], content: bytes, *, texts: int, first_position: int

@@ -263,6 +263,17 @@ def test_a_provider_that_does_not_answer_times_out(server):
     assert "timeout" == caught.value.details["reason"]
 
 
+def test_a_question_waits_less_than_documents(server, monkeypatch):
+    """Somebody sits before a search; words alone give an answer too."""
+    monkeypatch.setattr(http_embedder, "QUERY_SECONDS", 0.2)
+    server.behave({"behaviour": "delay", "seconds": 1.0})
+    with pytest.raises(EmbedderUnavailable) as caught:
+        opened(server).embed_query("lamp")
+
+    assert "timeout" == caught.value.details["reason"]
+    assert 1 == len(all_vectors(opened(server), WORDS[:1]))
+
+
 @pytest.mark.parametrize(
     "rule",
     [
