@@ -138,12 +138,31 @@ def test_a_base_gets_its_first_model(house, folder):
     house.base(name="enabled")
     house.json("item", "add", "enabled", folder, "--wait", "--timeout", "60")
 
-    assert "hybrid" == house.json("base", "enable-embedder", "enabled", "local/hashing")["mode"]
-    wait_until(lambda: not set(leaves(house, "enabled")) - {"completed"} and no_job_left(house, "enabled"))
+    enabled = house.json("base", "enable-embedder", "enabled", "local/hashing", "--wait", "--timeout", "60")
+    assert ("hybrid", "settled", "completed") == (
+        enabled["mode"], enabled["wait"]["outcome"], enabled["wait"]["job"]["status"],
+    )  # fmt: skip
+    assert {"completed": 2} == leaves(house, "enabled")
+    assert no_job_left(house, "enabled")
     assert "hybrid" == house.json("search", "enabled", "clockwork")["mode"]
     assert (
         "invalid_operation" == house.json("base", "enable-embedder", "enabled", "local/hashing", expect=ExitCode.FAILED)["code"]
     )
+
+
+def test_a_restored_base_is_waited_for(house, folder):
+    """With the same ending as an add: what failed is named, and the exit code says it."""
+    house.base(name="older")
+    house.json("item", "add", "older", folder, "--wait", "--timeout", "60")
+    (folder / "broken.pdf").write_bytes(b"%PDF-1.7 and nothing else")
+
+    restored = house.run("base", "restore", "older", "newer", "--wait", "--timeout", "60")
+
+    assert ExitCode.PARTIAL == restored.returncode, restored
+    assert re.search(r"failed: docs/broken.pdf: ", restored.stderr)
+    assert {"completed": 2, "failed": 1} == leaves(house, "newer")
+    again = house.json("base", "restore", "older", "newest")
+    assert (None, 1) == (again["wait"], len(again["items"]))
 
 
 def no_job_left(cli: Cli, base: str) -> bool:

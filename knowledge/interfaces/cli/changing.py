@@ -1,6 +1,6 @@
 """knowledge item reindex | delete: what is done to items that are there."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -10,6 +10,7 @@ from knowledge.interfaces.cli.exits import ExitCode
 from knowledge.interfaces.cli.options import BaseName, Debug, Json, Timeout, Wait, example, require_wait, texts
 from knowledge.interfaces.cli.outcome import tell_end, waited_for
 from knowledge.interfaces.cli.output import Output, counted
+from knowledge.interfaces.cli.roots import all_roots
 from knowledge.interfaces.cli.shapes import waited_object
 from knowledge.interfaces.cli.wait import Ended, missing_hands
 from knowledge.model.ids import ItemId
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 REINDEX_EXAMPLE: Final = example("knowledge item reindex handbook --interrupted --wait")
 DELETE_EXAMPLE: Final = example("knowledge item delete handbook 01938c2e-7d1f-7a30-9b57-3d0c1f2a4b5c")
-PAGE: Final = 100  #: rows asked for at once when all roots are wanted: the most that the service gives
 
 
 def reindex(
@@ -57,7 +57,7 @@ def reindex(
         if interrupted:
             receipt = service.reindex_interrupted(base.id)
         else:
-            chosen = _all_roots(service, base) if everything else [ItemId(item_id) for item_id in item_ids or ()]
+            chosen = _chosen(service, base, item_ids, everything=everything)
             receipt = service.reindex_items(base.id, chosen, allow_empty=allow_empty, only_changed=changed)
         lacking = missing_hands(service, base, published=receipt.published) if receipt.root_ids else None
         if lacking:
@@ -91,7 +91,7 @@ def delete(
     output = Output(as_json=json)
     with opened_service() as service:
         base = service.base(base_name)
-        chosen = _all_roots(service, base) if everything else [ItemId(item_id) for item_id in item_ids or ()]
+        chosen = _chosen(service, base, item_ids, everything=everything)
         receipt = service.delete_items(base.id, chosen)
         lacking = missing_hands(service, base, published=receipt.published) if receipt.root_ids else None
         if lacking:
@@ -139,12 +139,7 @@ def _answer(
     return waited.exit_code if waited else ExitCode.OK
 
 
-def _all_roots(service: "KnowledgeService", base: Base) -> list[ItemId]:
-    found: list[ItemId] = []
-    cursor: str | None = None
-    while True:
-        page = service.list_items(base.id, roots_only=True, limit=PAGE, cursor=cursor)
-        found += [item.id for item in page.items]
-        cursor = page.next_cursor
-        if cursor is None:
-            return found
+def _chosen(service: "KnowledgeService", base: Base, item_ids: Sequence[str] | None, *, everything: bool) -> list[ItemId]:
+    if everything:
+        return [item.id for item in all_roots(service, base.id)]
+    return [ItemId(item_id) for item_id in item_ids or ()]

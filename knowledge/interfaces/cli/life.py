@@ -1,7 +1,7 @@
 """knowledge base patch | enable-embedder | restore | import: what becomes of a base after its creation."""
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -10,12 +10,32 @@ from knowledge.interfaces.cli.bases import print_base
 from knowledge.interfaces.cli.exits import ExitCode
 from knowledge.interfaces.cli.groups import group_id
 from knowledge.interfaces.cli.namesakes import tell_of_bases
-from knowledge.interfaces.cli.options import BaseName, Debug, Json, checked, example, given, text
+from knowledge.interfaces.cli.options import (
+    BaseName,
+    Debug,
+    Json,
+    Timeout,
+    Wait,
+    checked,
+    example,
+    given,
+    require_wait,
+    text,
+)
+from knowledge.interfaces.cli.outcome import tell_end, waited_for
 from knowledge.interfaces.cli.output import Output, counted
-from knowledge.interfaces.cli.shapes import base_object, item_object
+from knowledge.interfaces.cli.roots import all_roots
+from knowledge.interfaces.cli.shapes import base_object, item_object, waited_object
+from knowledge.interfaces.cli.wait import Ended, missing_hands
 from knowledge.model.inputs import BasePatch
+from knowledge.model.jobs import JobType
 from knowledge.model.status import BaseStatus, ItemType
+from knowledge.model.views import Base
 
+if TYPE_CHECKING:
+    from knowledge.service import KnowledgeService
+
+JOBS: Final = 1000  #: the newest that are looked through for the one that indexes everything again
 _FROM_DISK: Final = frozenset({ItemType.FILE, ItemType.DIRECTORY, ItemType.ARCHIVE})
 
 
@@ -110,17 +130,23 @@ def patch(
 def enable_embedder(
     base_name: BaseName,
     embedder: Annotated[str, typer.Argument(metavar="MODEL", callback=text, help="Id of a model (`knowledge model list`).")],
+    wait: Wait = False,
+    timeout: Timeout = None,
     json: Json = False,
     debug: Debug = False,
 ) -> ExitCode:
     """Give a base without a model one. Everything in it is indexed again."""
+    require_wait(wait, timeout)
     output = Output(as_json=json)
     with opened_service() as service:
         base = service.enable_embedder(service.base(base_name).id, embedder)
+        waited = _worked_off(service, base, output, timeout) if wait else None
+        base = service.base(base.id)
 
-    print_base(output, base)
-    output.hint(f"everything in it is indexed again: see `knowledge base show {base.id}`")
-    return ExitCode.OK
+    output.answer(_base_wire(base, waited), lambda out: print_base(out, base))
+    return _ending(
+        output, base, waited, f"everything in it is indexed again: see `knowledge base show {base.id}`, or use --wait"
+    )
 
 
 def restore(
@@ -130,10 +156,13 @@ def restore(
         str | None, typer.Option(metavar="ID", callback=text, help="Its model; the default is that of the old base.")
     ] = None,
     no_embedder: Annotated[bool, typer.Option("--no-embedder", help="Search by words only.")] = False,
+    wait: Wait = False,
+    timeout: Timeout = None,
     json: Json = False,
     debug: Debug = False,
 ) -> ExitCode:
     """Rebuild a base, failed ones included, into a new one. The old one is not changed."""
+    require_wait(wait, timeout)
     if embedder and no_embedder:
         raise typer.BadParameter("give either --embedder or --no-embedder")
     output = Output(as_json=json)
@@ -141,29 +170,40 @@ def restore(
         source = service.base(base_name)
         chosen = None if no_embedder else embedder or source.embedder
         receipt = service.restore_base(source.id, name, chosen)
+        waited = _worked_off(service, receipt.base, output, timeout) if wait else None
+        base, items = service.base(receipt.base.id), receipt.items
+        if waited:
+            items = all_roots(service, base.id)
 
     wire = {
-        "base": base_object(receipt.base),
-        "items": [item_object(item) for item in receipt.items],
+        "base": base_object(base),
+        "items": [item_object(item) for item in items],
         "skipped_missing_sources": receipt.skipped_missing_sources,
+        "wait": waited_object(waited) if waited else None,
     }
-    output.answer(wire, lambda out: print_base(out, receipt.base))
-    output.hint(f"{counted(len(receipt.items), 'item')} accepted: see `knowledge base show {receipt.base.id}`")
+    output.answer(wire, lambda out: print_base(out, base))
     if receipt.skipped_missing_sources:
         output.hint(f"{counted(receipt.skipped_missing_sources, 'item')} left out: the source is gone")
-    return ExitCode.OK
+    return _ending(
+        output, base, waited, f"{counted(len(items), 'item')} accepted: see `knowledge base show {base.id}`, or use --wait"
+    )
 
 
 def import_base(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A bundle: rows, bytes and maybe vectors, in one zip file.")],
+    wait: Wait = False,
+    timeout: Timeout = None,
     json: Json = False,
     debug: Debug = False,
 ) -> ExitCode:
     """Import a base from a bundle. One whose model is not declared here arrives failed; restore leads out of that."""
+    require_wait(wait, timeout)
     output = Output(as_json=json)
     with opened_service(founds=True) as service:
         base = service.import_base(file)
-        print_base(output, base)
+        waited = _worked_off(service, base, output, timeout) if wait and base.status is BaseStatus.COMPLETED else None
+        base = service.base(base.id)
+        output.answer(_base_wire(base, waited), lambda out: print_base(out, base))
         tell_of_bases(output, service, base)
         roots = service.list_items(base.id, roots_only=True, limit=100).items
 
@@ -175,4 +215,28 @@ def import_base(
         default = application().default_embedder()
         model = f"--embedder {default}" if default else "--no-embedder"
         output.hint(f"it can be listed, deleted and restored: knowledge base restore {base.id} NAME {model}")
+    return _ending(output, base, waited, None)
+
+
+def _worked_off(service: "KnowledgeService", base: Base, output: Output, timeout: float | None) -> Ended:
+    """Everything in the base, which was made just now or is indexed again."""
+    lacking = missing_hands(service, base, published=service.broker_answers())
+    if lacking:
+        output.hint(f"accepted; {lacking}")
+    again = [job.id for job in service.list_jobs(base_id=base.id, limit=JOBS).jobs if job.type is JobType.REINDEX_SUBTREE]
+    roots = [item.id for item in all_roots(service, base.id)]
+    return waited_for(service, base, roots, output, timeout, job_id=next(iter(again), None), told=lacking)
+
+
+def _base_wire(base: Base, waited: Ended | None) -> dict[str, object]:
+    return base_object(base) | {"wait": waited_object(waited) if waited else None}
+
+
+def _ending(output: Output, base: Base, waited: Ended | None, begun: str | None) -> ExitCode:
+    """Tell what became of it, or what has begun."""
+    if waited:
+        tell_end(output, waited, base)
+        return waited.exit_code
+    if begun:
+        output.hint(begun)
     return ExitCode.OK

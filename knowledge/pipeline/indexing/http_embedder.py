@@ -153,9 +153,7 @@ class HttpEmbedder:
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
         if self.spec.api_key:
             headers["Authorization"] = f"Bearer {self.spec.api_key}"
-        return httpx.Client(
-            headers=headers, trust_env=False
-        )  # the environment's proxies and .netrc are not ours to use
+        return httpx.Client(headers=headers, trust_env=False)  # the environment's proxies and .netrc are not ours to use
 
     def _refusal(
         self, status: int, headers: Mapping[str, str], content: bytes, *, texts: int, first_position: int

@@ -98,13 +98,16 @@ def test_a_timeout_without_wait_is_refused(words, command, value, capsys):
     """By every command that has both: a time that would be ignored is a mistake of who typed it; nothing is opened."""
     assert "wait" in inspect.signature(command.callback).parameters
 
-    assert ExitCode.USAGE == run([*words, "base", "item", "--timeout", value])
+    given = ["file"] if words == ["base", "import"] else ["base", "item"]
+    assert ExitCode.USAGE == run([*words, *given, "--timeout", value])
     assert "--timeout belongs to --wait" in capsys.readouterr().err
 
 
 def test_the_commands_that_wait_are_these():
     """The list above is not empty by mistake."""
-    assert ["item add", "item reindex", "item delete"] == [" ".join(words) for words, _ in WAITING]
+    assert {
+        "base enable-embedder", "base restore", "base import", "item add", "item reindex", "item delete",
+    } == {" ".join(words) for words, _ in WAITING}  # fmt: skip
 
 
 def test_help_is_quick():
