@@ -289,8 +289,8 @@ class _Expansion:
         notices = self._left_out.notices
         if gone and not is_kept and not self._run.job.input.get("allow_empty"):
             status.finish_expansion(tx, root, notices)  # the children stay as they were, and searchable
-            told = {"message": f"The {root.type} is empty where it had files; nothing was removed."}
-            status.fail(tx, root, SourcesUnverifiable.code, told)
+            told = f"The {root.type} is empty where it had files; nothing was removed. If that is meant: reindex --allow-empty."
+            status.fail(tx, root, SourcesUnverifiable.code, {"message": told})
             return
         items.set_data(tx, root.id, **{DataKey.SKIPPED: self._left_out.stored})
         for folder in items.visible(tx, root.base_id, self._folders.mounts).values():

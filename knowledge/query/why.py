@@ -1,8 +1,9 @@
 """What explains an item's status: the job behind it, whose run it is, and its last error."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from knowledge.catalog import items, jobs, workers
+from knowledge.catalog import items, jobs, tree, workers
 from knowledge.db.columns import utc_now
 from knowledge.db.engine import Tx
 from knowledge.ingestion.capture import NO_PLACE
@@ -22,6 +23,8 @@ def explain(rt: Runtime, item_id: ItemId) -> Why:
         item = items.get(tx, item_id)
         job = _explaining(tx, item)
         alive = _is_alive(tx, job.owner) if job and job.owner and job.status is JobStatus.RUNNING else None
+        if item.status is ItemStatus.FAILED and item.error == CHILD_FAILED:
+            return Why(item, job, _of_children(item, tree.failures(tx, item.base_id, [item.id], limit=1)), alive)
     return Why(item, job, _sentence(item, job, alive), alive)
 
 
@@ -38,8 +41,6 @@ def _explaining(tx: Tx, item: Item) -> Job | None:
 
 def _sentence(item: Item, job: Job | None, owner_alive: bool | None) -> str:
     if item.status is ItemStatus.FAILED:
-        if item.error == CHILD_FAILED:
-            return f"Something in this {item.type} has failed."
         return f"It failed with {item.error}: {item.error_detail.get('message', 'no detail was recorded')}"
     if item.status is ItemStatus.COMPLETED:
         return "It is done."
@@ -63,6 +64,13 @@ def _sentence(item: Item, job: Job | None, owner_alive: bool | None) -> str:
     if job.scheduled_at > utc_now():
         return f"It waits until {until}."
     return "It waits for a worker." if job.published_at else "It waits for its turn among the jobs of its base."
+
+
+def _of_children(item: Item, failures: Sequence[Item]) -> str:
+    if not failures:  # mended since
+        return f"Something in this {item.type} has failed."
+    first = failures[0]
+    return f"Something in this {item.type} has failed, first {first.name} ({first.id}) with {first.error}."
 
 
 def _reason_of_turn(scope: str) -> str:

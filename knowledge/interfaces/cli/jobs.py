@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from knowledge.errors import BaseNotFound
+from knowledge.errors import BaseNotFound, ItemNotFound
 from knowledge.interfaces.cli.application import opened_service
 from knowledge.interfaces.cli.exits import ExitCode
 from knowledge.interfaces.cli.options import Debug, ItemName, Json, example, text
@@ -79,10 +79,13 @@ def cancel(job_id: JobName, json: Json = False, debug: Debug = False) -> ExitCod
 @app.command("requeue", epilog=example("knowledge jobs requeue 01938c2e-7d1f-7a30-9b57-3d0c1f2a4b5c"))
 def requeue(job_id: JobName, json: Json = False, debug: Debug = False) -> ExitCode:
     """Have a waiting job go on now. It may wait for a back-off, a message that was lost, or a server that asked to wait."""
+    output = Output(as_json=json)
     with opened_service() as service:
         job = service.requeue_job(JobId(job_id))
+        with suppress(ItemNotFound):  # a job of a whole base names none
+            output.hint(service.why(job.item_ids[0]).explanation if job.item_ids else "it is due now")
 
-    Output(as_json=json).answer(job_object(job), lambda out: out.record(_record(job)))
+    output.answer(job_object(job), lambda out: out.record(_record(job)))
     return ExitCode.OK
 
 

@@ -112,6 +112,7 @@ def test_stepping_in_between(cli, folder):
 
     assert "It waits" in cli.run("jobs", "why", item).stdout
     assert "pending" == cli.json("jobs", "requeue", job["id"])["status"]
+    assert "It waits for " in cli.run("jobs", "requeue", job["id"]).stderr
     assert "cancelled" == cli.json("jobs", "cancel", job["id"])["status"]
     assert "indexing_interrupted" in cli.run("jobs", "why", item).stdout
     assert [item] == cli.json("item", "reindex", "b", "--interrupted")["root_ids"]

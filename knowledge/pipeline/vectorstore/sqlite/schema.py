@@ -88,7 +88,7 @@ def mount(connection: apsw.Connection, base_id: str, dimensions: int | None) -> 
     """
     found = _identity(connection)
     if found is None:
-        raise IndexCorrupt("The index file of this base is empty; index its items again.", base_id=base_id)
+        raise IndexCorrupt("The index of this base is empty; `item reindex --interrupted` makes it again.", base_id=base_id)
     if found.base_id != base_id:
         raise IndexMismatch("This index file belongs to another base.", base_id=base_id, found=found.base_id)
     if found.layout < LAYOUT:

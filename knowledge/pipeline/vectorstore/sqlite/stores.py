@@ -87,7 +87,7 @@ class SqliteIndexStores:
                 return known.store
         store = SqliteIndexStore(path, base_id, dimensions, busy_timeout_seconds=self._busy_timeout_seconds)
         if not _is_there(path, base_id):  # SQLite would make a new one
-            raise IndexCorrupt("The index file of this base is gone; index its items again.", base_id=base_id)
+            raise IndexCorrupt("The index of this base is gone; `item reindex --interrupted` makes it again.", base_id=base_id)
         store.mount()  # outside the lock: it may have to wait for a writer, and other bases need not
         with self._lock():
             replaced = self._stores.pop(base_id, None)
