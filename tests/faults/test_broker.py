@@ -6,7 +6,8 @@ from knowledge.model.inputs import NoteInput
 from knowledge.model.jobs import JobType
 from knowledge.model.status import ItemStatus
 from tests.faults.promises import assert_promises
-from tests.fleet import Blow, paragraphs
+from tests.fleet import WORKERS, Blow, paragraphs
+from tests.waiting import eventually
 
 BLOWS = (Blow.KILL_BROKER, Blow.WIPE_BROKER, Blow.LOSE_MESSAGES, Blow.RESET_CONNECTIONS)
 BACKLOG = 20
@@ -64,6 +65,24 @@ def test_delete_survives_the_loss_of_its_message(fleet, base, blow):
     fleet.launch("control")
 
     fleet.gone(note)
+    assert_promises(fleet)
+
+
+def test_broker_that_refuses_ends_no_worker(fleet, base):
+    """It lives and takes no write, as with a full disk: workers wait until it does, and go on by themselves."""
+    before = {name: fleet.pid(name) for name in WORKERS}
+    with fleet.redis() as broker:
+        broker.config_set("min-replicas-to-write", 1)
+        try:
+            for name in WORKERS:
+                eventually(lambda name=name: "NOREPLICAS" in fleet.log(name), f"{name} is refused", seconds=60)
+            note = fleet.add_note(base, *paragraphs(2))
+        finally:
+            broker.config_set("min-replicas-to-write", 0)
+
+    assert ItemStatus.COMPLETED == fleet.settled(note, seconds=60).status
+    assert before == {name: fleet.pid(name) for name in WORKERS}
+    assert all(map(fleet.lives, WORKERS))
     assert_promises(fleet)
 
 
