@@ -89,6 +89,7 @@ def runtime(settings: Settings, app: Celery, *, pooled: bool = True) -> Runtime:
             settle_seconds=settings.settle_seconds,
             republish_seconds=settings.republish_seconds,
             base_concurrency=settings.base_concurrency,
+            hanging_at_once=settings.worker_concurrency - 1,
             conversion_seconds=settings.conversion_seconds,
             conversion_poll_seconds=settings.conversion_poll_seconds,
             import_roots=tuple(root.resolve() for root in settings.import_roots),

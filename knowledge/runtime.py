@@ -29,6 +29,7 @@ class Options:
     settle_seconds: float = 30.0  #: how long a cancelled job may take to stop before its lease is revoked
     republish_seconds: float = 30.0  #: a message not claimed for so long, with its queue empty, was lost
     base_concurrency: int = 5  #: jobs of one base in flight
+    hanging_at_once: int = 1  #: jobs that may ask what has not answered in time: one process less than there are
     conversion_seconds: float = 1800.0  #: how long the conversion of one item may take
     conversion_poll_seconds: float = 5.0  #: between two looks at a conversion
     import_roots: tuple[Path, ...] = ()  #: real paths of the folders that clients may import from

@@ -99,6 +99,12 @@ def list_all(tx: Tx, *, include_deleting: bool = False) -> Sequence[Base]:
     return [_view(row, row.item_count) for row in tx.execute(statement)]
 
 
+def embedder_of(tx: Tx, base_id: BaseId) -> str | None:
+    """None if it has none, or is gone."""
+    found: str | None = tx.scalar(select(BASE.c.embedding_model_id).where(BASE.c.id == base_id))
+    return found
+
+
 def require_runnable(tx: Tx, base_id: BaseId) -> Base:
     """The base, if runtime work may be done in it.
 

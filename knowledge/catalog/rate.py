@@ -102,6 +102,22 @@ def resume(tx: Tx, scope: str) -> None:
     tx.execute(RATE.delete().where(RATE.c.id == _pause_id(scope)))
 
 
+def hang(tx: Tx, scope: str, how_long: timedelta) -> None:
+    """What is asked has not answered in time; believed for so long."""
+    now = utc_now()
+    marker = {"id": _hang_id(scope), "scope": _hang_id(scope), "starts_at": now, "lease_until": now + how_long}
+    upsert(tx, RATE, ["id"], marker)
+
+
+def hangs(tx: Tx, scope: str) -> bool:
+    return tx.scalar(select(exists().where(RATE.c.id == _hang_id(scope), RATE.c.lease_until > utc_now()))) is True
+
+
+def answered(tx: Tx, scope: str) -> None:
+    """It does not hang any more."""
+    tx.execute(RATE.delete().where(RATE.c.id == _hang_id(scope)))
+
+
 def prune(tx: Tx) -> None:
     """Remove what no longer counts of hosts and services that nobody asks any more."""
     tx.execute(RATE.delete().where(_is_old(utc_now())))
@@ -156,3 +172,7 @@ def _booking_id(limit: Limit, job: Job) -> str:
 
 def _pause_id(scope: str) -> str:
     return f"pause {scope}"
+
+
+def _hang_id(scope: str) -> str:
+    return f"hangs {scope}"

@@ -22,6 +22,8 @@ from knowledge.db.columns import utc_now
 from knowledge.db.engine import Tx
 from knowledge.errors import FetchRefused, FetchSlowDown, KnowledgeError
 from knowledge.files.store import Staged
+from knowledge.ingestion import hanging
+from knowledge.ingestion.hanging import NO_PLACE, SCOPE
 from knowledge.ingestion.placing import free_path, placing
 from knowledge.ingestion.run import PutBack, Run
 from knowledge.model.documents import ReadResult
@@ -35,9 +37,7 @@ from knowledge.runtime import Runtime
 
 log = logging.getLogger(__name__)
 
-NO_PLACE: Final = "rate_limited"  #: why a job waits: the host has been asked as often as it may be
 PATIENCE: Final = timedelta(hours=6)  #: with a server that says "later" each time it is asked
-SCOPE: Final = "scope"  #: in the detail of a job that waits: for what
 _SINCE: Final = "waiting_since"
 
 
@@ -54,17 +54,23 @@ def place(rt: Runtime, run: Run) -> Iterator[bool]:
         yield False
         return
     limits = rt.web.page_limits(item.source, item.base_id) if item.type is ItemType.URL else [rt.web.host_limit(item.source)]
+    asked = limits[-1].scope
     with rt.db.write() as tx:
         jobs.require_ours(tx, run.job)
-        answer = rate.take_all(tx, limits, run.job)
+        hung = hanging.limits(rt, tx, asked)
+        answer = rate.take_all(tx, [*hung, *limits], run.job)
     if isinstance(answer, rate.Wait):
         raise PutBack(answer.seconds, NO_PLACE, **{SCOPE: answer.scope}, **_waiting(run.job))
     try:
-        yield True
+        with hanging.watched(rt, asked):
+            yield True
+        if hung:
+            with rt.db.write() as tx:
+                rate.answered(tx, asked)
     except FetchSlowDown as error:
         with rt.db.write() as tx:
-            rate.pause(tx, limits[-1].scope, error.retry_after_seconds)
-        raise _patient(run.job, limits[-1].scope, error) from error
+            rate.pause(tx, asked, error.retry_after_seconds)
+        raise _patient(run.job, asked, error) from error
     finally:
         _give_back(rt, answer)
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from knowledge.catalog import bases, items, jobs, spend, status
+from knowledge.catalog import bases, items, jobs, rate, spend, status
 from knowledge.errors import IndexCorrupt, NoTextExtracted, UnsupportedSource
-from knowledge.ingestion import capture, convert, mending
+from knowledge.ingestion import capture, convert, hanging, mending
 from knowledge.ingestion.convert import Needed
 from knowledge.ingestion.run import PutBack, Run
 from knowledge.model.documents import Chunking, EmbeddingUse, Material, ReadResult, Vector
@@ -26,6 +26,7 @@ _LACKING: Final = frozenset({Notice.NO_TEXT_EXTRACTED, Notice.PARTIAL_TEXT})
 
 
 def run(rt: Runtime, run: Run) -> None:
+    _await_embedder(rt, run)
     with capture.place(rt, run) as has_to_fetch:
         item, base = _begin(rt, run)
         if item is not None and has_to_fetch:
@@ -53,6 +54,15 @@ def run(rt: Runtime, run: Run) -> None:
     material = Material(item.id, path or item.id, chunks.text, chunks.units, vectors)
     notices = read.notices if chunks.units else read.notices | {Notice.NO_TEXT_EXTRACTED}
     return _commit(rt, run, base, material, notices, read.quality, needed, is_converted=is_converted)
+
+
+def _await_embedder(rt: Runtime, run: Run) -> None:
+    """Raises `PutBack` if it hangs and somebody else asks it."""
+    with rt.db.read() as tx:
+        embedder = bases.embedder_of(tx, run.job.base_id)
+        hangs = embedder is not None and rate.hangs(tx, hanging.embedder_scope(embedder))
+    if embedder is not None and hangs:
+        hanging.take_turn(rt, run, hanging.embedder_scope(embedder))
 
 
 def _begin(rt: Runtime, run: Run) -> tuple[Item | None, Base | None]:
@@ -120,6 +130,7 @@ def _embed(
     if embedder is None:
         return None
     spec = embedder.spec
+    scope = hanging.embedder_scope(spec.id)
     done = 0
 
     def meter(use: EmbeddingUse, cached: int) -> None:
@@ -127,17 +138,19 @@ def _embed(
         if spec.endpoint or spec.billed:
             with rt.db.write() as tx:
                 spend.record(tx, spec, use, base_id=base.id, item_id=item.id, job_id=run.job.id, cached_texts=cached)
+                rate.answered(tx, scope)
         done += use.texts + cached  # last: a meter that fails is called again
         run.tell("embedding", done=done, of=len(chunks.units))
 
-    return embed_missing(
-        chunks.units,
-        embedder=embedder,
-        known=partial(_known, rt, base),
-        cache=rt.cache if spec.billed else None,
-        meter=meter,
-        checkpoint=partial(run.checkpoint, look=spec.billed),
-    )
+    with hanging.watched(rt, scope):
+        return embed_missing(
+            chunks.units,
+            embedder=embedder,
+            known=partial(_known, rt, base),
+            cache=rt.cache if spec.billed else None,
+            meter=meter,
+            checkpoint=partial(run.checkpoint, look=spec.billed),
+        )
 
 
 def _commit(

@@ -2,7 +2,7 @@
 
 from knowledge.catalog import jobs, rate, status
 from knowledge.errors import InvalidOperation
-from knowledge.ingestion import capture
+from knowledge.ingestion import hanging
 from knowledge.model.ids import JobId
 from knowledge.model.jobs import ACTIVE_JOB, Job, JobStatus, Recovery
 from knowledge.model.status import INDEXING_INTERRUPTED
@@ -40,7 +40,7 @@ def requeue_job(rt: Runtime, job_id: JobId) -> Job:
         job = jobs.get(tx, job_id)
         if not jobs.hurry(tx, job):
             raise InvalidOperation(f"This job does not wait for its time ({job.status}): {_hint(job)}.", job_id=job_id)
-        rate.resume(tx, str(job.error_detail.get(capture.SCOPE)))
+        rate.resume(tx, str(job.error_detail.get(hanging.SCOPE)))
     rt.dispatch.publish_due(job.base_id)
     with rt.db.read() as tx:
         return jobs.get(tx, job_id)

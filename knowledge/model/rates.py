@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 PAGES: Final = "pages:"  #: begins the scope of what one base fetches at once
+HANGING: Final = "hanging "  #: the scope of all that hangs together, and the beginning of that of one of them
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from knowledge.catalog import items, jobs, tree, workers
 from knowledge.db.columns import utc_now
 from knowledge.db.engine import Tx
-from knowledge.ingestion.capture import NO_PLACE
+from knowledge.ingestion.hanging import NO_PLACE
 from knowledge.model.ids import ItemId
 from knowledge.model.jobs import ACTIVE_JOB, Job, JobStatus, JobType, Owner
-from knowledge.model.rates import PAGES
+from knowledge.model.rates import HANGING, PAGES
 from knowledge.model.results import Why
 from knowledge.model.status import ACTIVE, CHILD_FAILED, CONTAINERS, ItemStatus
 from knowledge.model.views import Item
@@ -74,6 +74,8 @@ def _of_children(item: Item, failures: Sequence[Item]) -> str:
 
 
 def _reason_of_turn(scope: str) -> str:
+    if scope.startswith(HANGING):
+        return f"{scope.removeprefix(HANGING) or 'what it needs'} has not answered in time, so one job at a time asks it"
     if scope.startswith(PAGES):
         return "as many pages of its base are being fetched as may be at once"
     return f"{scope} is asked as often as it may be, or asked to wait"

@@ -13,9 +13,13 @@ APPLICATION = "tests.faults.app"
 
 @pytest.fixture(scope="module")
 def running_fleet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """Started with the environment variables in the module's `SETTINGS`."""
-    settings = getattr(request.module, "SETTINGS", {})
-    fleet = Fleet(tmp_path_factory.mktemp("fleet") / "root", application=APPLICATION, settings=settings)
+    """Started with the environment variables in the module's `SETTINGS`; its embedder has the module's `EMBEDDER_SECONDS`."""
+    fleet = Fleet(
+        tmp_path_factory.mktemp("fleet") / "root",
+        application=APPLICATION,
+        settings=getattr(request.module, "SETTINGS", {}),
+        embedder_seconds=getattr(request.module, "EMBEDDER_SECONDS", 300.0),
+    )
     try:
         fleet.start()
         yield fleet
