@@ -55,7 +55,7 @@ def test_a_killed_worker_is_shown_and_one_command_finishes(fleet, base, gate, tm
         gate(Moment.COPYING).arm(skip=files - 10)
     adding = start(fleet, "item", "add", base.id, tmp_path / "papers", "--wait", "--timeout", "200")
     if moment is Moment.EMBEDDING:
-        fleet.embedder.wait_until_held(2, seconds=60)  # both slots: the expansion is done
+        fleet.embedder.wait_until_held(2)  # both slots: the expansion is done
     else:
         gate(Moment.COPYING).wait()
     fleet.kill_worker("index")

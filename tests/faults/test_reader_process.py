@@ -54,7 +54,7 @@ def test_nothing_of_a_reader_outlives_its_slot(fleet, base, page, reading_slot, 
         fleet.launch("index")
         fleet.wait_until_ready("index")
     (item,) = fleet.add(base, page("second", "The boat came late."))
-    assert ItemStatus.COMPLETED == fleet.settled(item, seconds=30).status
+    assert ItemStatus.COMPLETED == fleet.settled(item).status
     assert_promises(fleet)
 
 

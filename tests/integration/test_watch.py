@@ -18,7 +18,6 @@ from tests.fleet import ROOT, Fleet
 from tests.waiting import eventually
 
 COMMAND = [sys.executable, "-m", "knowledge.interfaces.cli"]
-SECONDS = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +78,7 @@ def files(fleet: Fleet, base: str) -> dict[str | None, ItemStatus]:
 
 def becomes(fleet: Fleet, base: str, *names: str) -> None:
     wanted = {f"docs/{name}": ItemStatus.COMPLETED for name in names}
-    eventually(lambda: wanted == files(fleet, base), f"the base holds {names}", seconds=SECONDS)
+    eventually(lambda: wanted == files(fleet, base), f"the base holds {names}")
 
 
 def text_of(fleet: Fleet, base: str, name: str) -> str:
@@ -94,7 +93,7 @@ def test_a_folder_is_followed_until_ctrl_c(fleet, base, docs):
         (docs / "new.md").write_text("new")
         becomes(fleet, base, "a.md", "inner/b.md", "new.md")
         (docs / "a.md").write_text("The lightfleet fell.")
-        assert eventually(lambda: "The lightfleet fell." == text_of(fleet, base, "a.md"), 60)
+        eventually(lambda: "The lightfleet fell." == text_of(fleet, base, "a.md"), "a.md is indexed again")
         (docs / "inner").rename(docs / "moved")
         becomes(fleet, base, "a.md", "moved/b.md", "new.md")
         (docs / "new.md").unlink()
@@ -117,7 +116,7 @@ def test_many_changes_are_few_reindexes(fleet, base, docs):
             (docs / name).write_text(name)
         becomes(fleet, base, "a.md", "inner/b.md", *names)
         (docs / "a.md").write_text("The lighthouse fell.")
-        eventually(lambda: "The lighthouse fell." == text_of(fleet, base, "a.md"), "a.md is indexed again", seconds=SECONDS)
+        eventually(lambda: "The lighthouse fell." == text_of(fleet, base, "a.md"), "a.md is indexed again")
         jobs = fleet.service.list_jobs(base_id=base, limit=500).jobs
 
     indexed = [job for job in jobs if job.type is JobType.INDEX_DOCUMENTS]

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, Final
 
 import psutil
@@ -19,6 +19,7 @@ from tests.chaos.schedules.plan import Ambush, Blow, Phase, Strike
 from tests.chaos.sound import Row
 from tests.faults.gates import Gate, Moment
 from tests.fleet import BATCH_TEXTS, Fleet
+from tests.processes import stop
 from tests.waiting import eventually
 
 INDEX_WORKERS: Final = ("index", "index2")
@@ -150,15 +151,6 @@ class Blows:
             asking.result()
         self._threads.shutdown()
 
-    def _freeze(self, pid: int) -> None:
-        """Not in the middle of a transaction, of its lease's renewal for example: that keeps everybody out for a minute."""
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGSTOP)
-            while not self._diary.can_be_written():
-                os.kill(pid, signal.SIGCONT)
-                time.sleep(_POLL_SECONDS)
-                os.kill(pid, signal.SIGSTOP)
-
     def _thaw(self, pid: int, worker: str) -> None:
         eventually(lambda: not self._runs(pid) or not psutil.pid_exists(pid), "a frozen process loses its job")
         before = self._fleet.log(worker).count(_LATE)
@@ -240,7 +232,7 @@ class Blows:
                     return False
                 self._frozen[pid] = worker
                 self.unpaid_late += BATCH_TEXTS  # an answer that came meanwhile is too late
-                self._freeze(pid)
+                stop([pid], self._fleet.service.rt.db.path)
             case Blow.ALL:
                 everything = (*WORKERS, "beat", "broker")
                 for name in filter(self._fleet.lives, everything):

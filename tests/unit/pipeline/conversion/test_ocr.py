@@ -232,7 +232,7 @@ def test_cancel_ends_what_it_has_started(processor, tmp_path):
     work.mkdir()
     ticket = processor.start(Order(SourceFile(path, path.name, "application/pdf"), work, 120))
     child = psutil.Process(ticket["pid"])
-    below = eventually(lambda: child.children(recursive=True), "a page is being read", seconds=30)
+    below = eventually(lambda: child.children(recursive=True), "a page is being read")
     for _ in range(2):
         processor.cancel({}, work)
 
@@ -248,7 +248,7 @@ def test_process_ends_with_its_folder(processor, tmp_path):
     eventually(lambda: isinstance(processor.poll(ticket, work), Waiting) and (work / "survey.json").exists(), "it works")
     work.rename(tmp_path / "elsewhere")
 
-    eventually(lambda: is_over(ticket["pid"]), "it is gone", seconds=60)
+    eventually(lambda: is_over(ticket["pid"]), "it is gone")
 
 
 def test_another_process_with_the_same_number_is_left_alone(processor, tmp_path):
@@ -303,7 +303,7 @@ def test_nothing_that_is_read_is_logged(processor, tmp_path):
     work = tmp_path / "work"
     work.mkdir()
     ticket = processor.start(Order(SourceFile(path, path.name, "application/pdf"), work, 120))
-    eventually(lambda: done(processor.poll(ticket, work)), "it is read", seconds=60)
+    eventually(lambda: done(processor.poll(ticket, work)), "it is read")
 
     left = {entry.name for entry in work.iterdir()}
     assert {"order.json", "process.json", "progress.json", "result.md", "survey.json"} >= left
