@@ -40,7 +40,7 @@ def start(fleet, *arguments):
 
 def run(fleet, *arguments):
     done = start(fleet, *arguments)
-    out, said = done.communicate(timeout=120)
+    out, said = done.communicate(timeout=250)
     return done.returncode, out, said
 
 
@@ -61,7 +61,7 @@ def test_a_killed_worker_is_shown_and_one_command_finishes(fleet, base, gate, tm
     fleet.kill_worker("index")
     fleet.let_go()
     fleet.launch("index")
-    out, said = adding.communicate(timeout=120)
+    out, said = adding.communicate(timeout=250)
 
     assert ExitCode.PARTIAL == adding.returncode, said
     (root,) = fleet.service.list_items(base.id, roots_only=True).items

@@ -18,7 +18,8 @@ from config import broker
 from config.settings import load
 from deploy.run import stack
 from knowledge.interfaces.cli import ExitCode
-from tests.waiting import wait_until
+from tests.fleet import START_SECONDS
+from tests.waiting import PATIENCE_SECONDS, wait_until
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "knowledge.interfaces.cli"]
@@ -66,7 +67,7 @@ def cli(tmp_path: Path) -> Cli:
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
     """A house with everything running."""
     cli = new_cli(tmp_path_factory.mktemp("house") / "data")
-    stack.up(cli.environ)
+    stack.up(cli.environ, wait_seconds=START_SECONDS)
     yield cli
     stack.down(cli.environ)
 
@@ -245,7 +246,7 @@ def test_with_a_broker_and_no_worker_it_says_how_to_start_one(cli, folder):
         done = cli.run("item", "add", "b", folder / "keeper.md")
     finally:
         running.terminate()
-        _, said = running.communicate(timeout=30)
+        _, said = running.communicate(timeout=PATIENCE_SECONDS)
 
     assert "accepted; no worker is running: start one with `make up`" in done.stderr
     assert ExitCode.OK == running.returncode, said
@@ -419,5 +420,5 @@ def on_a_terminal(command: list[str], environ: dict[str, str]) -> str:
                 break
     finally:
         os.close(ours)
-    assert ExitCode.OK == running.wait(30), written.decode(errors="replace")
+    assert ExitCode.OK == running.wait(PATIENCE_SECONDS), written.decode(errors="replace")
     return written.decode(errors="replace")

@@ -13,6 +13,7 @@ import pytest
 from config.settings import load
 from deploy.run import stack
 from knowledge.interfaces.cli import ExitCode
+from tests.fleet import START_SECONDS
 from tests.integration.test_cli import COMMAND, ROOT, Cli, new_cli
 from tests.waiting import wait_until
 
@@ -22,7 +23,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
     """A house with everything running, that looks for lost work every second."""
     cli = new_cli(tmp_path_factory.mktemp("house") / "data")
     cli.environ.update(KNOWLEDGE_SWEEP_SECONDS="1", KNOWLEDGE_LEASE_SECONDS="10")
-    stack.up(cli.environ)
+    stack.up(cli.environ, wait_seconds=START_SECONDS)
     yield cli
     stack.down(cli.environ)
 

@@ -27,7 +27,8 @@ from knowledge import BaseInput, DirectoryInput, FileInput, KnowledgeClient, Not
 from knowledge.errors import BrokerUnavailable, CommandTimeout, ItemNotFound, PathNotAllowed
 from knowledge.locks.file import FileLocks
 from knowledge.model.status import ItemStatus
-from tests.waiting import wait_until
+from tests.fleet import START_SECONDS
+from tests.waiting import PATIENCE_SECONDS, wait_until
 
 ROOT = Path(__file__).parents[2]
 UNSPEAKABLE = "zzyzx"
@@ -72,14 +73,19 @@ def new_fleet(folder: Path, **more: str) -> Fleet:
     inbox = folder / "inbox"
     inbox.mkdir(parents=True)
     roots = json.dumps([str(inbox)])
-    environ = {"KNOWLEDGE_DATA_DIR": str(folder / "data"), "KNOWLEDGE_DRAIN_SECONDS": "2", "KNOWLEDGE_IMPORT_ROOTS": roots}
+    environ = {
+        "KNOWLEDGE_DATA_DIR": str(folder / "data"),
+        "KNOWLEDGE_DRAIN_SECONDS": "2",
+        "KNOWLEDGE_LOCK_SECONDS": "200",  # longer than any test holds a base, also on a busy machine
+        "KNOWLEDGE_IMPORT_ROOTS": roots,
+    }
     return Fleet({**os.environ, **environ, **more}, inbox)
 
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     fleet = new_fleet(tmp_path_factory.mktemp("fleet"))
-    stack.up(fleet.environ)
+    stack.up(fleet.environ, wait_seconds=START_SECONDS)
     yield fleet
     stack.down(fleet.environ)
 
@@ -151,28 +157,31 @@ def test_nobody_who_watches_sees_what_was_said(fleet, client):
         client.list_items(base.id)
         done = client.preview(receipt.items[0].id)
         wait_until(lambda: sum(event["type"] == "task-succeeded" for event in seen) > 5)
+        heard = {event["uuid"] for event in seen if event["type"] == "task-succeeded"}
+        wait_until(lambda: heard <= flower_tasks(fleet).keys())
         receiver.should_stop = True
-        watching.join(30)
+        watching.join(PATIENCE_SECONDS)
     watcher.close()
 
     assert UNSPEAKABLE in done.text
     assert any("add_items" in str(event.get("args")) for event in seen)
     assert UNSPEAKABLE not in json.dumps(seen, default=str)
-    assert UNSPEAKABLE not in flower_tasks(fleet)
+    told = json.dumps(flower_tasks(fleet))
+    assert "add_items" in told
+    assert UNSPEAKABLE not in told
     logs = {path.name: path.read_text() for path in (fleet.settings.run_dir / "logs").iterdir()}
     assert "knowledge.command" in logs["commands.log"]
     assert [] == [name for name, text in logs.items() if UNSPEAKABLE in text]
 
 
-def flower_tasks(fleet: Fleet) -> str:
+def flower_tasks(fleet: Fleet) -> dict[str, object]:
     """What Flower tells of every task that it has seen."""
     login = f"{fleet.settings.flower_user}:{flower.password(fleet.settings)}"
     request = urllib.request.Request(f"{flower.address(fleet.settings)}/api/tasks?limit=10000")
     request.add_header("Authorization", "Basic " + b64encode(login.encode()).decode())
     with urllib.request.urlopen(request, timeout=30) as answer:
-        told = answer.read().decode()
-    assert "add_items" in told
-    return told
+        tasks: dict[str, object] = json.load(answer)
+    return tasks
 
 
 def test_one_client_serves_many_threads(fleet, client):
@@ -198,11 +207,11 @@ def test_operations_that_wait_hold_back_neither_questions_nor_deletes(fleet, cli
     gone = client.add_items(other.id, [NoteInput(content="two")])
     client.wait(gone, timeout_seconds=60)
     number = fleet.settings.commands_concurrency + 8
-    with ThreadPoolExecutor(number) as pool:
+    with ThreadPoolExecutor(number) as pool, fleet.client(timeout_seconds=250) as patient:
         with fleet.holding(busy.id):
             wanted = [NoteInput(content="one")]
-            waiting = [pool.submit(client.add_items, busy.id, wanted, idempotency_key="k") for _ in range(number)]
-            with fleet.client(timeout_seconds=10) as asking:
+            waiting = [pool.submit(patient.add_items, busy.id, wanted, idempotency_key="k") for _ in range(number)]
+            with fleet.client(timeout_seconds=20) as asking:
                 for _ in range(10):
                     assert 0 == asking.status_counts(busy.id).total
             house = ["item", "delete", other.id, "--all", "--wait", "--timeout", "60"]
@@ -263,7 +272,7 @@ def lonely(tmp_path: Path) -> Iterator[tuple[Fleet, subprocess.Popen[bytes]]]:
     yield fleet, running
     running.send_signal(signal.SIGCONT)
     running.terminate()
-    running.wait(30)
+    running.wait(PATIENCE_SECONDS)
 
 
 def test_without_workers_a_command_times_out_and_is_not_run_later(lonely):

@@ -15,7 +15,7 @@ from knowledge.model.inputs import BaseInput, DirectoryInput
 from knowledge.model.jobs import JobType
 from knowledge.model.status import ItemStatus, ItemType
 from tests.fleet import ROOT, Fleet
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_SECONDS, eventually
 
 COMMAND = [sys.executable, "-m", "knowledge.interfaces.cli"]
 
@@ -58,7 +58,7 @@ def watching(fleet: Fleet, base: str, docs: Path, *options: str) -> Iterator[sub
             if process.poll() is None:
                 process.send_signal(signal.SIGINT)
                 try:
-                    process.wait(30)
+                    process.wait(PATIENCE_SECONDS)
                 finally:
                     process.kill()
 
@@ -68,6 +68,13 @@ def begun(fleet: Fleet, base: str, docs: Path, *options: str) -> subprocess.Pope
         [*COMMAND, "item", "watch", base, str(docs), *options],
         cwd=ROOT, env=fleet.environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
+
+
+def put(path: Path, text: str) -> None:
+    """Write a file whole: nobody who follows its folder, and is counted, finds it empty before."""
+    written = path.parent.with_name("written")
+    written.write_text(text)
+    written.replace(path)
 
 
 def files(fleet: Fleet, base: str) -> dict[str | None, ItemStatus]:
@@ -100,7 +107,7 @@ def test_a_folder_is_followed_until_ctrl_c(fleet, base, docs):
         becomes(fleet, base, "a.md", "moved/b.md")
         process.send_signal(signal.SIGINT)
 
-        assert ExitCode.OK == process.wait(30)
+        assert ExitCode.OK == process.wait(PATIENCE_SECONDS)
         assert process.stderr is not None
         told = process.stderr.read()
         assert "stopped watching" in told
@@ -113,9 +120,9 @@ def test_many_changes_are_few_reindexes(fleet, base, docs):
     with watching(fleet, base, docs):
         becomes(fleet, base, "a.md", "inner/b.md")
         for name in names:
-            (docs / name).write_text(name)
+            put(docs / name, name)
         becomes(fleet, base, "a.md", "inner/b.md", *names)
-        (docs / "a.md").write_text("The lighthouse fell.")
+        put(docs / "a.md", "The lighthouse fell.")
         eventually(lambda: "The lighthouse fell." == text_of(fleet, base, "a.md"), "a.md is indexed again")
         jobs = fleet.service.list_jobs(base_id=base, limit=500).jobs
 
@@ -152,7 +159,7 @@ def test_a_directory_that_is_there_is_used_until_it_is_deleted(fleet, base, docs
         assert [added] == [item.id for item in fleet.service.list_items(base, roots_only=True).items]
         fleet.service.delete_items(base, [added])
 
-        assert ExitCode.FAILED == process.wait(60)
+        assert ExitCode.FAILED == process.wait(PATIENCE_SECONDS)
         assert process.stderr is not None
         assert "item_not_found" in process.stderr.read()
 

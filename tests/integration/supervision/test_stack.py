@@ -22,8 +22,9 @@ from config import broker, flower
 from config.settings import Settings, load
 from deploy.run import stack
 from deploy.run.stack import Stack, StackFailed
+from tests.fleet import START_SECONDS
 from tests.processes import is_over
-from tests.waiting import eventually, wait_until
+from tests.waiting import PATIENCE_SECONDS, eventually, wait_until
 
 PROCFILE = Path(__file__).with_name("Procfile")
 
@@ -37,7 +38,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
 def up(environ: dict[str, str]) -> Iterator[Callable[..., Stack]]:
     """Brings this test's own data directory up; takes down afterwards whatever runs there."""
 
-    def up(procfile: Path = PROCFILE, *, wait_seconds: float = 60, **more: str) -> Stack:
+    def up(procfile: Path = PROCFILE, *, wait_seconds: float = START_SECONDS, **more: str) -> Stack:
         environ.update(more)
         return stack.up(environ, procfile=procfile, wait_seconds=wait_seconds)
 
@@ -212,7 +213,7 @@ def test_down_finds_a_supervisor_that_could_not_write_who_it_is(environ, tmp_pat
     eventually(lambda: stack.is_up(settings), "the supervisor holds its lock")
 
     assert stack.down(environ)
-    assert supervisor.wait(timeout=10) is not None
+    assert supervisor.wait(PATIENCE_SECONDS) is not None
     assert not stack.is_up(settings)
 
 
@@ -245,7 +246,7 @@ def test_two_data_directories_run_side_by_side(up, tmp_path):
     first = up()
     other = {**os.environ, "KNOWLEDGE_DATA_DIR": str(tmp_path / "other"), "KNOWLEDGE_DRAIN_SECONDS": "5"}
     try:
-        second = stack.up(other, procfile=PROCFILE)
+        second = stack.up(other, procfile=PROCFILE, wait_seconds=START_SECONDS)
 
         assert first.broker_url != second.broker_url
         assert first.flower_url != second.flower_url

@@ -103,7 +103,7 @@ def test_files_are_converted_at_the_same_time(temporary):
 
 def test_converter_that_hangs_is_ended_with_all_it_started(program, temporary, monkeypatch, tmp_path):
     """The start script, what it starts, and the folder are gone."""
-    monkeypatch.setattr(libreoffice, "SECONDS", 1.0)
+    monkeypatch.setattr(libreoffice, "SECONDS", 3.0)  # in which the script must have begun
     program(f"sleep 600 & echo $! >{tmp_path}/inner; echo $$ >{tmp_path}/outer; wait")
 
     with pytest.raises(ReaderBudgetExceeded) as caught:
