@@ -102,10 +102,10 @@ def test_ctrl_c_leaves_nothing_running(tmp_path, environ):
     seen = ""
     for line in running.stdout:
         seen += line
-        if "$ knowledge item add" in line:
+        if "$ knowledge item add" in seen and "%" in line:  # its first report: it is waiting for the workers now
             break
     os.killpg(running.pid, signal.SIGINT)  # as a terminal does: to the demo and to the command it runs
-    rest, _ = running.communicate(timeout=60)
+    rest, _ = running.communicate(timeout=250)
 
     assert ExitCode.STOPPED == running.returncode, seen + rest
     assert "demo: stopped" in rest

@@ -228,7 +228,7 @@ class Theatre:
 
     def _no_lock_is_held(self, people: People) -> None:
         for base in people.bases():
-            with self.fleet.service.rt.locks.base(base["id"], wait_seconds=1.0):
+            with self.fleet.service.rt.locks.base(base["id"], wait_seconds=SETTLE_SECONDS):
                 pass
 
     def _work_goes_on(self, people: People) -> None:
@@ -242,8 +242,7 @@ class Theatre:
 
     def _clear(self, people: People) -> None:
         """Every base goes, with all that it has: the last thing that must work."""
-        for base in people.bases():
-            people.delete_base(base["id"])
+        people.clear()
         eventually(lambda: not self._rows_of_bases(), "every base is removed", seconds=SETTLE_SECONDS)
         folders = [path.name for path in (self.fleet.settings.data_dir / "bases").iterdir()]
         insist(not folders, "nothing is left of deleted bases", folders=folders)
