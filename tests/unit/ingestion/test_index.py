@@ -162,7 +162,7 @@ def test_slow_down_costs_time_and_no_attempt(paid, paid_base, paid_server, rule)
     (item,) = paid.add(paid_base, NoteInput(content="lighthouse"))
     paid.deliver(paid.job_of(item).id)
     waiting = paid.job_of(item)
-    asked = (waiting.scheduled_at - waiting.started_at).total_seconds()
+    asked = paid.wait_of(waiting)
     paid.work(hurry=True)
 
     assert (JobStatus.PENDING, 0, "embedder_slow_down", None) == (
