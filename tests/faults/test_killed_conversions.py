@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from knowledge.db.columns import utc_now
 from knowledge.model.inputs import FileInput, NoteInput
 from knowledge.model.jobs import JobStatus, JobType
 from knowledge.model.status import ItemStatus
@@ -49,11 +50,10 @@ def check_of(fleet, item):
     return fleet.job_of(item, CHECK)
 
 
-def owner_of(fleet, item):
-    """The process in which a look has found the result and cannot place it yet; 0 if there is none."""
+def owner_since(fleet, item, since):
+    """The process of a look that has begun since then, when the result was there, and cannot place it; 0 if there is none."""
     check = check_of(fleet, item)
-    is_read = is_over(check.progress["ticket"]["pid"])
-    return check.owner.pid if is_read and check.status is JobStatus.RUNNING else 0
+    return check.owner.pid if check.status is JobStatus.RUNNING and check.started_at > since else 0
 
 
 def conversions_of(fleet, item):
@@ -97,7 +97,9 @@ def test_killed_look_parks_the_item_and_ends_the_process(fleet, base, held):
     item, pid = held
     with fleet.service.rt.locks.base(base.id):
         (fleet.gates / "ocr.held").unlink()  # the result comes, and the look that finds it waits for the base
-        owner = eventually(lambda: owner_of(fleet, item), "a look waits with the result")
+        eventually(lambda: is_over(pid), "the scan is read")
+        since = utc_now()
+        owner = eventually(lambda: owner_since(fleet, item, since), "a look waits with the result")
         fleet.strike(Blow.KILL_CHILD, owner)
         fleet.ended(owner)
 
