@@ -6,7 +6,7 @@ import pytest
 from knowledge.model.inputs import FileInput
 from knowledge.model.status import ItemStatus
 from tests.faults.promises import assert_promises
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_SECONDS, eventually
 
 
 def readers_of(pid):
@@ -48,7 +48,7 @@ def test_nothing_of_a_reader_outlives_its_slot(fleet, base, page, reading_slot, 
     else:
         fleet.kill_worker("index")
 
-    gone, alive = psutil.wait_procs(readers, timeout=15)
+    gone, alive = psutil.wait_procs(readers, timeout=PATIENCE_SECONDS)
     assert ([], 2) == (alive, len(gone))
     if blow == "worker":
         fleet.launch("index")
