@@ -1,5 +1,7 @@
 """The process in which a slot reads files: it lives and dies with its slot."""
 
+from contextlib import suppress
+
 import psutil
 import pytest
 
@@ -45,6 +47,7 @@ def test_nothing_of_a_reader_outlives_its_slot(fleet, base, page, reading_slot, 
     if blow == "slot":
         psutil.Process(reading_slot).kill()
         fleet.killed += 1
+        eventually(lambda: reading_slot not in fleet.children("index"), "its worker knows, and gives it no job any more")
     else:
         fleet.kill_worker("index")
 
@@ -61,7 +64,8 @@ def test_nothing_of_a_reader_outlives_its_slot(fleet, base, page, reading_slot, 
 def test_slot_outlives_its_reader(fleet, base, page, reading_slot):
     """A reader that is killed between two files is replaced, and nothing shows."""
     for reader in readers_of(reading_slot):
-        reader.kill()
+        with suppress(psutil.NoSuchProcess):  # the guard ends with its reader
+            reader.kill()
     items = fleet.add(base, *(page(f"page {number}", f"Boat number {number}.") for number in range(6)))
 
     assert {ItemStatus.COMPLETED} == {fleet.settled(item).status for item in items}
