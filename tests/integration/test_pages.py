@@ -97,7 +97,7 @@ def test_page_by_the_client(house, web):
     base_id = house.base(name="remote")
     with KnowledgeClient(broker.endpoint(settings)) as client:
         receipt = client.add_items(base_id, [UrlInput(url=web.url("/lamp"))])
-        done = client.wait(receipt, timeout_seconds=60)
+        done = client.wait(receipt, timeout_seconds=200)
         with pytest.raises(InvalidUrl):
             client.add_items(base_id, [UrlInput(url="ftp://example.com")])
 

@@ -172,7 +172,7 @@ def test_programs_read_one_object_a_line(fleet, base, docs):
 
     assert ("completed", {"completed": 1}) == (told["status"], told["counts"]["leaves"])
     assert {"docs/a.md": ItemStatus.COMPLETED} == files(fleet, base)
-    _, refusal = begun(fleet, base, docs, "--exclude", "*.txt").communicate(timeout=60)
+    _, refusal = begun(fleet, base, docs, "--exclude", "*.txt").communicate(timeout=250)
     assert "keeps its patterns" in refusal
 
 
@@ -180,6 +180,6 @@ def test_programs_read_one_object_a_line(fleet, base, docs):
 def test_what_is_no_folder_is_refused(fleet, base, docs, name, code):
     """At once, with the reason."""
     process = begun(fleet, base, docs.parent / name, "--json")
-    _, refusal = process.communicate(timeout=60)
+    _, refusal = process.communicate(timeout=250)
 
     assert (ExitCode.FAILED, code) == (process.returncode, json.loads(refusal)["code"])

@@ -60,7 +60,7 @@ from knowledge import BaseInput, KnowledgeClient, KnowledgeError, NoteInput
 with KnowledgeClient(sys.argv[1]) as fleet:
     base = fleet.create_base(BaseInput(name="visited", embedder="local/hashing"))
     receipt = fleet.add_items(base.id, [NoteInput(content="The keeper winds the clockwork.")], idempotency_key="once")
-    counts = fleet.wait(receipt, timeout_seconds=60).counts
+    counts = fleet.wait(receipt, timeout_seconds=200).counts
     hits = fleet.search(base.id, "clockwork").hits
     try:
         fleet.base("nowhere")

@@ -59,7 +59,7 @@ def workers(tmp_path):
     yield start
     (tmp_path / "stop").touch()
     for process in started:
-        process.communicate(timeout=60)
+        process.communicate(timeout=250)
 
 
 def pages(house, web, count, seconds):
