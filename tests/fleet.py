@@ -6,6 +6,7 @@ Every process dies with the test run, however that ends, and only processes that
 """
 
 import os
+import random
 import re
 import secrets
 import shutil
@@ -61,6 +62,10 @@ QUICK: Final = {
     "KNOWLEDGE_DRAIN_SECONDS": "10",
     "KNOWLEDGE_LOG_LEVEL": "DEBUG",  # tells of each sweep
 }
+
+#: Of this test run alone. A Flower looks for a free port seconds before it takes it: of two that start at once from the same
+#: one, as in two halves of the tests, one ends and is started again, while the other answers in its place.
+FLOWER: Final = {"KNOWLEDGE_FLOWER_PORT": str(random.randrange(11_000, 19_000))}
 
 FINELY: Final = {"chunk_size": 20, "chunk_overlap": 0, "chunk_strategy": "delimiter", "chunk_separator": "\\n\\n"}
 
@@ -205,7 +210,7 @@ class Fleet:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("KNOWLEDGE_")}
         ours = {"KNOWLEDGE_DATA_DIR": str(self.root / "data"), "KNOWLEDGE_MODELS_FILE": str(self.root / "models.toml")}
         ours["FAULT_GATES"] = str(self.gates)
-        return clean | ours | QUICK | self._settings
+        return clean | ours | FLOWER | QUICK | self._settings
 
     # processes ---------------------------------------------------------------------------------------------------------------
 

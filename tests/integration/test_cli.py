@@ -18,7 +18,7 @@ from config import broker
 from config.settings import load
 from deploy.run import stack
 from knowledge.interfaces.cli import ExitCode
-from tests.fleet import START_SECONDS
+from tests.fleet import FLOWER, START_SECONDS
 from tests.waiting import PATIENCE_SECONDS, wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -54,7 +54,7 @@ class Cli:
 
 
 def new_cli(directory: Path) -> Cli:
-    return Cli({**os.environ, "KNOWLEDGE_DATA_DIR": str(directory), "KNOWLEDGE_DRAIN_SECONDS": "2"})
+    return Cli({**os.environ, **FLOWER, "KNOWLEDGE_DATA_DIR": str(directory), "KNOWLEDGE_DRAIN_SECONDS": "2"})
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from knowledge import BaseInput, DirectoryInput, FileInput, KnowledgeClient, Not
 from knowledge.errors import BrokerUnavailable, CommandTimeout, ItemNotFound, PathNotAllowed
 from knowledge.locks.file import FileLocks
 from knowledge.model.status import ItemStatus
-from tests.fleet import START_SECONDS
+from tests.fleet import FLOWER, START_SECONDS
 from tests.waiting import PATIENCE_SECONDS, wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -79,7 +79,7 @@ def new_fleet(folder: Path, **more: str) -> Fleet:
         "KNOWLEDGE_LOCK_SECONDS": "200",  # longer than any test holds a base, also on a busy machine
         "KNOWLEDGE_IMPORT_ROOTS": roots,
     }
-    return Fleet({**os.environ, **environ, **more}, inbox)
+    return Fleet({**os.environ, **FLOWER, **environ, **more}, inbox)
 
 
 @pytest.fixture(scope="module")

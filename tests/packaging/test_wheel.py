@@ -14,7 +14,7 @@ import pytest
 from config import broker
 from config.settings import load
 from deploy.run import stack
-from tests.fleet import START_SECONDS
+from tests.fleet import FLOWER, START_SECONDS
 
 ROOT = Path(__file__).parents[2]
 
@@ -131,7 +131,7 @@ def test_base_install_brings_the_pinned_transport_and_no_server_package(applicat
 @pytest.fixture
 def fleet(tmp_path: Path) -> Iterator[str]:
     """The address of the broker of a fleet that runs."""
-    environ = {**os.environ, "KNOWLEDGE_DATA_DIR": str(tmp_path / "data"), "KNOWLEDGE_DRAIN_SECONDS": "2"}
+    environ = {**os.environ, **FLOWER, "KNOWLEDGE_DATA_DIR": str(tmp_path / "data"), "KNOWLEDGE_DRAIN_SECONDS": "2"}
     stack.up(environ, wait_seconds=START_SECONDS)
     yield broker.endpoint(load(environ))
     stack.down(environ)

@@ -23,7 +23,7 @@ from config.settings import Settings, load
 from deploy.run import stack
 from deploy.run.stack import Stack, StackFailed
 from deploy.run.supervisor import log_file
-from tests.fleet import START_SECONDS
+from tests.fleet import FLOWER, START_SECONDS
 from tests.processes import is_over
 from tests.waiting import PATIENCE_SECONDS, eventually, wait_until
 
@@ -32,7 +32,7 @@ PROCFILE = Path(__file__).with_name("Procfile")
 
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
-    return {**os.environ, "KNOWLEDGE_DATA_DIR": str(tmp_path / "data"), "KNOWLEDGE_DRAIN_SECONDS": "5"}
+    return {**os.environ, **FLOWER, "KNOWLEDGE_DATA_DIR": str(tmp_path / "data"), "KNOWLEDGE_DRAIN_SECONDS": "5"}
 
 
 @pytest.fixture
@@ -263,7 +263,7 @@ def test_flower_takes_the_next_port_and_asks_for_the_password(up):
 def test_two_data_directories_run_side_by_side(up, tmp_path):
     """Each has its own broker, worker and Flower, and stopping one leaves the other."""
     first = up()
-    other = {**os.environ, "KNOWLEDGE_DATA_DIR": str(tmp_path / "other"), "KNOWLEDGE_DRAIN_SECONDS": "5"}
+    other = {**os.environ, **FLOWER, "KNOWLEDGE_DATA_DIR": str(tmp_path / "other"), "KNOWLEDGE_DRAIN_SECONDS": "5"}
     try:
         second = stack.up(other, procfile=PROCFILE, wait_seconds=START_SECONDS)
 
