@@ -56,16 +56,17 @@ class Blows:
 
     Args:
         pace: seconds that the embedder takes for an answer while it works well.
+        slow: how many times longer ambushes wait than on a machine without other work.
     """
 
-    def __init__(self, fleet: Fleet, disk: Disk, diary: Diary, people: People, *, pace: float) -> None:
+    def __init__(self, fleet: Fleet, disk: Disk, diary: Diary, people: People, *, pace: float, slow: float) -> None:
         self._fleet, self._disk, self._diary, self._people = fleet, disk, diary, people
         self._pace = {"behaviour": "delay", "seconds": pace}
         fleet.embedder.behave(self._pace)
         self.counts: Counter[tuple[Phase, Blow]] = Counter()
         self.missed: list[Phase] = []  #: of ambushes that nobody came into
         self.is_whole = True  #: no process was killed and no disk has failed
-        self._patience = PATIENCE_SECONDS
+        self._patience, self._ambush_seconds = PATIENCE_SECONDS * slow, AMBUSH_SECONDS * slow
         self.unpaid_late = 0  #: texts whose answer came when nobody waited any more
         self._frozen: dict[int, str] = {}  #: pool processes that stand still, and their workers
         self._asking: list[Future[None]] = []
@@ -132,7 +133,7 @@ class Blows:
     def _patiently(self) -> Iterator[float]:
         """Until when an ambush may wait: a schedule has time for a few that nobody comes into."""
         began = time.monotonic()
-        yield began + max(self._patience, AMBUSH_SECONDS)
+        yield began + max(self._patience, self._ambush_seconds)
         self._patience -= time.monotonic() - began
 
     def mend(self) -> None:
