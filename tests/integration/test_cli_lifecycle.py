@@ -20,9 +20,9 @@ from tests.waiting import wait_until
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
-    """A house with everything running, that looks for lost work every second."""
+    """A house with everything running, that looks for lost work each second; who stands still for a while has lost none."""
     cli = new_cli(tmp_path_factory.mktemp("house") / "data")
-    cli.environ.update(KNOWLEDGE_SWEEP_SECONDS="1", KNOWLEDGE_LEASE_SECONDS="10")
+    cli.environ.update(KNOWLEDGE_SWEEP_SECONDS="1", KNOWLEDGE_LEASE_SECONDS="60")
     stack.up(cli.environ, wait_seconds=START_SECONDS)
     yield cli
     stack.down(cli.environ)
