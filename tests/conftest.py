@@ -13,6 +13,7 @@ import pytest
 from knowledge.model.documents import EmbedderSpec
 from tests.fakes.embedder_server import FakeEmbedderServer
 from tests.house import DIMENSIONS, House
+from tests.waiting import PATIENCE_SECONDS
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -55,8 +56,8 @@ def paid_server() -> Iterator[FakeEmbedderServer]:
 
 
 @pytest.fixture
-def paid_spec(paid_server: FakeEmbedderServer) -> EmbedderSpec:
-    """It, as an embedder that costs money."""
+def paid_spec(request: pytest.FixtureRequest, paid_server: FakeEmbedderServer) -> EmbedderSpec:
+    """It, as an embedder that costs money; its answers are waited for as long as the test says, or as ever."""
     return EmbedderSpec(
         id="paid",
         kind="openai",
@@ -65,7 +66,7 @@ def paid_spec(paid_server: FakeEmbedderServer) -> EmbedderSpec:
         endpoint=paid_server.endpoint,
         api_key="right",
         max_batch_texts=2,
-        timeout_seconds=2.0,
+        timeout_seconds=getattr(request, "param", PATIENCE_SECONDS),
         billed=True,
         price_per_million_tokens=1.0,
     )

@@ -6,6 +6,7 @@ Every process dies with the test run, however that ends, and only processes that
 """
 
 import os
+import random
 import re
 import secrets
 import shutil
@@ -41,12 +42,13 @@ from knowledge.pipeline.indexing import chunker
 from knowledge.service import KnowledgeService
 from tests.fakes.embedder_server import RemoteEmbedderServer
 from tests.modes import bound_by_modes
-from tests.waiting import eventually
+from tests.processes import send, stop
+from tests.waiting import PATIENCE_SECONDS, eventually
 
 ROOT: Final = Path(__file__).parents[1]
 PRODUCT: Final = "config.celery"  #: the Celery application that the Procfile names
 WORKERS: Final = ("index", "control")  #: a second index worker is called `index2`, and so on
-START_SECONDS: Final = 60.0
+START_SECONDS: Final = 120.0  #: of any process, with all others beside it
 TAIL_LINES: Final = 40
 
 BATCH_TEXTS: Final = 4  #: of one request to the paid embedder
@@ -60,6 +62,10 @@ QUICK: Final = {
     "KNOWLEDGE_DRAIN_SECONDS": "10",
     "KNOWLEDGE_LOG_LEVEL": "DEBUG",  # tells of each sweep
 }
+
+#: Of this test run alone. A Flower looks for a free port seconds before it takes it: of two that start at once from the same
+#: one, as in two halves of the tests, one ends and is started again, while the other answers in its place.
+FLOWER: Final = {"KNOWLEDGE_FLOWER_PORT": str(random.randrange(11_000, 19_000))}
 
 FINELY: Final = {"chunk_size": 20, "chunk_overlap": 0, "chunk_strategy": "delimiter", "chunk_separator": "\\n\\n"}
 
@@ -204,7 +210,7 @@ class Fleet:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("KNOWLEDGE_")}
         ours = {"KNOWLEDGE_DATA_DIR": str(self.root / "data"), "KNOWLEDGE_MODELS_FILE": str(self.root / "models.toml")}
         ours["FAULT_GATES"] = str(self.gates)
-        return clean | ours | QUICK | self._settings
+        return clean | ours | FLOWER | QUICK | self._settings
 
     # processes ---------------------------------------------------------------------------------------------------------------
 
@@ -338,7 +344,7 @@ class Fleet:
         """kill -9; it stays away."""
         self._kill("broker")
 
-    def stop_worker(self, name: str, *, seconds: float = 20.0) -> None:
+    def stop_worker(self, name: str, *, seconds: float = PATIENCE_SECONDS) -> None:
         """SIGTERM, and wait for its end."""
         os.kill(self.pid(name), signal.SIGTERM)
         eventually(lambda: not self.lives(name), f"{name} ends after SIGTERM", seconds=seconds)
@@ -348,7 +354,7 @@ class Fleet:
         os.kill(self.pid(name), signal.SIGTERM)
         return self._processes[name]
 
-    def ended(self, pid: int, *, seconds: float = 15.0) -> None:
+    def ended(self, pid: int, *, seconds: float = PATIENCE_SECONDS) -> None:
         """Wait until a pool process is gone."""
         eventually(lambda: not psutil.pid_exists(pid), f"process {pid} ends", seconds=seconds)
 
@@ -356,14 +362,11 @@ class Fleet:
     def frozen(self, pid: int) -> Iterator[None]:
         """The worker of this pool process stands still, with all its processes, for the length of the block."""
         members = [self.pid(self.worker_of(pid)), *self.children(self.worker_of(pid))]
-        for member in members:
-            os.kill(member, signal.SIGSTOP)
         try:
+            stop(members, self.service.rt.db.path)
             yield
         finally:
-            for member in members:
-                with suppress(ProcessLookupError):  # recovery may have killed it
-                    os.kill(member, signal.SIGCONT)
+            send(members, signal.SIGCONT)  # recovery may have killed some
 
     def _connections_lost(self, name: str) -> int:
         return self.log(name).count("Connection to broker lost")
@@ -468,7 +471,7 @@ class Fleet:
                     break
         return found
 
-    def settled(self, item_id: ItemId, *, seconds: float = 15.0) -> Item:
+    def settled(self, item_id: ItemId, *, seconds: float = PATIENCE_SECONDS) -> Item:
         """The item once it is completed or failed."""
 
         def terminal() -> Item | None:
@@ -479,7 +482,7 @@ class Fleet:
         assert found is not None
         return found
 
-    def gone(self, *item_ids: ItemId, seconds: float = 15.0) -> None:
+    def gone(self, *item_ids: ItemId, seconds: float = PATIENCE_SECONDS) -> None:
         eventually(lambda: not any(self.item(item_id) for item_id in item_ids), "the rows are gone", seconds=seconds)
 
     def jobs(self, *statuses: JobStatus, type: JobType | None = None, base: Base | None = None) -> list[Job]:  # noqa: A002

@@ -174,6 +174,12 @@ class House:
         """The newest job that names this item."""
         return [job for job in self.jobs() if item.id in job.item_ids][-1]
 
+    def wait_of(self, job: Job) -> float:
+        """For how many seconds a job was put back, however long the run before took."""
+        with self.db.read() as tx:
+            row = tx.execute(select(JOB.c.scheduled_at, JOB.c.updated_at).where(JOB.c.id == job.id)).one()
+        return float((row.scheduled_at - row.updated_at).total_seconds())
+
     def raw(self, base: Base) -> list[str]:
         """Every file below raw/, sorted."""
         return sorted(path for path, _ in self.rt.files.listing(base.id))

@@ -1,15 +1,20 @@
-"""Waiting for a condition, never for a time."""
+"""Waiting for a condition, never for a time.
+
+How long is waited at most stands here, for every test: a limit costs nothing when what is waited for comes, and a machine with
+other work may need many times what an idle one does. Who means a promise about time asserts it with a limit of his own.
+"""
 
 import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
+PATIENCE_SECONDS: Final = 60.0  #: after this it is said that what was waited for does not come
 POLL_SECONDS: Final = 0.03
 
 Found = TypeVar("Found")
 
 
-def eventually(condition: Callable[[], Found], what: str, *, seconds: float = 15.0) -> Found:
+def eventually(condition: Callable[[], Found], what: str, *, seconds: float = PATIENCE_SECONDS) -> Found:
     """The first true value that `condition` gives.
 
     Raises:
@@ -23,6 +28,6 @@ def eventually(condition: Callable[[], Found], what: str, *, seconds: float = 15
     return found
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 60.0) -> None:
+def wait_until(condition: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> None:
     """Return once the condition is true, where its name says what is waited for."""
     eventually(condition, getattr(condition, "__name__", "the condition"), seconds=seconds)

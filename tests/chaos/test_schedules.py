@@ -20,7 +20,7 @@ INDEX = "knowledge.index-documents"
 
 def test_five_schedules_keep_every_promise():
     """Five seeds of operations and blows, one in each phase at least, on one fleet."""
-    command = [sys.executable, "-m", "tests.chaos.schedules", "--schedules", "5", "--seed", "7"]
+    command = [sys.executable, "-m", "tests.chaos.schedules", "--schedules", "5", "--seed", "7", "--slow", "5"]
     done = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=False)
 
     assert 0 == done.returncode, done.stdout + done.stderr

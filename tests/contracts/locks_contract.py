@@ -6,6 +6,7 @@ import pytest
 
 from knowledge.errors import BaseBusy
 from knowledge.locks.port import Locks
+from tests.waiting import PATIENCE_SECONDS
 
 BASE = "base-1"
 
@@ -68,16 +69,16 @@ class LocksContract:
 
         def wait():
             waiting.set()
-            with others.base(BASE, wait_seconds=30):
+            with others.base(BASE, wait_seconds=PATIENCE_SECONDS):
                 got.set()
 
         with locks.base(BASE):
             thread = threading.Thread(target=wait)
             thread.start()
-            waiting.wait(10)
+            waiting.wait(PATIENCE_SECONDS)
             assert not got.is_set()
 
-        thread.join(10)
+        thread.join(PATIENCE_SECONDS)
         assert got.is_set()
 
     def test_single_flight_lets_one_in_and_never_waits(self, locks, others):

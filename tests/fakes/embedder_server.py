@@ -60,6 +60,7 @@ from typing import Any, Self
 from knowledge.model.documents import EmbedderSpec, text_hash
 from knowledge.pipeline.indexing.hashing_embedder import HashingEmbedder
 from knowledge.pipeline.indexing.tokens import estimate_tokens
+from tests.waiting import eventually
 
 ONE_BAD_VECTOR = frozenset({"nan", "infinity", "zeros", "empty"})
 LONGEST_HOLD_SECONDS = 600.0  #: a gate that nobody opens ends here, so that no test run hangs for ever
@@ -100,20 +101,16 @@ class Controls:
         """How often each text (by hash) was answered with a vector: what a provider would bill."""
         return {key: len(times["answered"]) for key, times in self.stats()["texts"].items()}
 
-    def wait_until_called(self, requests: int = 1, *, seconds: float = 20.0) -> None:
+    def wait_until_called(self, requests: int = 1) -> None:
         """Return once at least this many requests have arrived in all."""
-        self._wait("requests", requests, seconds)
+        self._wait("requests", requests)
 
-    def wait_until_held(self, requests: int = 1, *, seconds: float = 20.0) -> None:
+    def wait_until_held(self, requests: int = 1) -> None:
         """Return once at least this many requests stand at a gate."""
-        self._wait("held", requests, seconds)
+        self._wait("held", requests)
 
-    def _wait(self, what: str, count: int, seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        while (found := int(self.stats()[what])) < count:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{what}: {found} instead of {count} after {seconds} s")
-            time.sleep(0.01)
+    def _wait(self, what: str, count: int) -> None:
+        eventually(lambda: int(self.stats()[what]) >= count, f"{count} requests: {what}")
 
     def _call(self, method: str, path: str, body: Any = None) -> Any:
         content = None if body is None else json.dumps(body).encode()
@@ -125,12 +122,8 @@ class Controls:
 class RemoteEmbedderServer(Controls):
     """A server that runs as its own process, known by the file it wrote its port to."""
 
-    def __init__(self, port_file: Path, *, seconds: float = 20.0) -> None:
-        deadline = time.monotonic() + seconds
-        while not port_file.exists():
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"no server wrote {port_file} within {seconds} s")
-            time.sleep(0.02)
+    def __init__(self, port_file: Path) -> None:
+        eventually(port_file.exists, f"a server has written {port_file}")
         self.port = int(port_file.read_text())
 
 

@@ -27,7 +27,7 @@ class WebServer:
         self.asked: list[Asked] = []
         self._routes: dict[str, list[Answerer]] = {}
         self._lock = threading.Lock()
-        self.at_once = 0
+        self._answering: set[int] = set()  #: threads
         self.most_at_once = 0
         web = self
 
@@ -142,6 +142,7 @@ class WebServer:
         def answer(handler: BaseHTTPRequestHandler) -> None:
             if seconds:
                 time.sleep(seconds)
+            self._left()  # before it leaves: who has the answer may ask again at once
             handler.send_response(status)
             if content_type is not None:
                 handler.send_header("Content-Type", content_type)
@@ -154,7 +155,8 @@ class WebServer:
         return answer
 
     def _answer(self, handler: BaseHTTPRequestHandler) -> None:
-        with self._counting():
+        self._came()
+        try:
             headers = {name.lower(): value for name, value in handler.headers.items()}
             self.asked.append(Asked(handler.path, headers, time.monotonic()))
             with self._lock:
@@ -166,23 +168,18 @@ class WebServer:
                 answer(handler)
             except (BrokenPipeError, ConnectionResetError):  # the client had enough
                 handler.close_connection = True
+        finally:
+            self._left()
 
-    def _counting(self) -> "_Counting":
-        return _Counting(self)
+    def _came(self) -> None:
+        with self._lock:
+            self._answering.add(threading.get_ident())
+            self.most_at_once = max(self.most_at_once, len(self._answering))
 
-
-class _Counting:
-    def __init__(self, web: WebServer) -> None:
-        self._web = web
-
-    def __enter__(self) -> None:
-        with self._web._lock:
-            self._web.at_once += 1
-            self._web.most_at_once = max(self._web.most_at_once, self._web.at_once)
-
-    def __exit__(self, *_: object) -> None:
-        with self._web._lock:
-            self._web.at_once -= 1
+    def _left(self) -> None:
+        """This thread's request is answered, or will be as far as it can."""
+        with self._lock:
+            self._answering.discard(threading.get_ident())
 
 
 def served() -> Iterator[WebServer]:

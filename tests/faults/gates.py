@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_SECONDS, eventually
 
 _POLL_SECONDS: Final = 0.01
 _LONGEST_HOLD_SECONDS: Final = 120.0  #: a gate that nobody opens ends here, so that no test run hangs for ever
@@ -65,7 +65,7 @@ class Gate:
         self.open()
         (self._gates / f"{self._moment}.armed.{skip}").touch()
 
-    def wait(self, *, seconds: float = 15.0) -> int:
+    def wait(self, *, seconds: float = PATIENCE_SECONDS) -> int:
         """The pid of the process that is held."""
         return eventually(self.holder, f"a process is at {self._moment}", seconds=seconds)
 

@@ -15,7 +15,6 @@ from tests.fleet import BATCH_TEXTS, WORKERS, Fleet, paragraphs
 from tests.paid import stored_at
 from tests.waiting import eventually
 
-SETTLE_SECONDS: Final = 20.0
 CLOCK_SECONDS: Final = 0.01  #: rows keep milliseconds
 
 _UNSETTLED: Final = text(
@@ -33,8 +32,8 @@ _ABANDONED: Final = text(
 def assert_promises(fleet: Fleet) -> None:
     """Let go whoever is held, wait until the fleet has come to rest by itself, and check everything that was promised."""
     fleet.let_go()
-    eventually(lambda: not _active_jobs(fleet), "every job comes to an end", seconds=SETTLE_SECONDS)
-    eventually(lambda: not _unsettled(fleet), "no item is active or deleting without a job", seconds=SETTLE_SECONDS)
+    eventually(lambda: not _active_jobs(fleet), "every job comes to an end")
+    eventually(lambda: not _unsettled(fleet), "no item is active or deleting without a job")
     _assert_abandoned_work_is_visible(fleet)
     _assert_nothing_was_paid_twice(fleet)
     _assert_nothing_was_sent_after_an_interruption(fleet)

@@ -40,7 +40,7 @@ def start(fleet, *arguments):
 
 def run(fleet, *arguments):
     done = start(fleet, *arguments)
-    out, said = done.communicate(timeout=120)
+    out, said = done.communicate(timeout=250)
     return done.returncode, out, said
 
 
@@ -55,13 +55,13 @@ def test_a_killed_worker_is_shown_and_one_command_finishes(fleet, base, gate, tm
         gate(Moment.COPYING).arm(skip=files - 10)
     adding = start(fleet, "item", "add", base.id, tmp_path / "papers", "--wait", "--timeout", "200")
     if moment is Moment.EMBEDDING:
-        fleet.embedder.wait_until_held(2, seconds=60)  # both slots: the expansion is done
+        fleet.embedder.wait_until_held(2)  # both slots: the expansion is done
     else:
         gate(Moment.COPYING).wait()
     fleet.kill_worker("index")
     fleet.let_go()
     fleet.launch("index")
-    out, said = adding.communicate(timeout=120)
+    out, said = adding.communicate(timeout=250)
 
     assert ExitCode.PARTIAL == adding.returncode, said
     (root,) = fleet.service.list_items(base.id, roots_only=True).items

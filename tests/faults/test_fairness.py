@@ -48,11 +48,11 @@ def test_delete_starts_although_fifty_long_jobs_hold_every_index_slot(fleet, bas
     notes = [fleet.add_note(base, *paragraphs(1)) for _ in range(50)]
     fleet.embedder.wait_until_held(SLOTS)
     fleet.delete(base, old)
-    fleet.gone(old, seconds=5)
+    fleet.gone(old)
 
     assert SLOTS == len(fleet.jobs(JobStatus.RUNNING, type=JobType.INDEX_DOCUMENTS, base=base))
     fleet.delete(base, *notes[10:])
-    fleet.gone(*notes[10:], seconds=10)
+    fleet.gone(*notes[10:])
     fleet.let_go()
     assert {ItemStatus.COMPLETED} == {fleet.settled(note).status for note in notes[:10]}
     assert_promises(fleet)
@@ -61,7 +61,7 @@ def test_delete_starts_although_fifty_long_jobs_hold_every_index_slot(fleet, bas
 def test_beats_of_stopped_workers_are_thrown_away(fleet, base):
     """The control worker comes back to a heap of old beats, and runs next to none of them."""
     fleet.kill_worker("control")
-    eventually(lambda: fleet.waiting_messages(UPKEEP_QUEUE) >= 20, "beats pile up", seconds=30)
+    eventually(lambda: fleet.waiting_messages(UPKEEP_QUEUE) >= 20, "beats pile up")
     old = waiting_ids(fleet)
     fleet.launch("control")
     fleet.wait_until_ready("control")

@@ -44,7 +44,7 @@ def test_page_and_sitemap_go_through_real_workers(fleet, base, web):
 
     page, sitemap = fleet.add(base, UrlInput(url=web.url("/0")), SitemapInput(url=web.url("/sitemap.xml")))
 
-    assert [ItemStatus.COMPLETED] * 2 == [fleet.settled(item, seconds=40).status for item in (page, sitemap)]
+    assert [ItemStatus.COMPLETED] * 2 == [fleet.settled(item).status for item in (page, sitemap)]
     assert 3 == len(fleet.search(base, "northern rock"))
     assert 1 == web.most_at_once
 
@@ -79,11 +79,11 @@ def test_killed_fetch_is_parked_and_its_place_is_free(fleet, base, web, blow):
     [other] = fleet.add(base, UrlInput(url=web.url("/0")))
 
     assert "indexing_interrupted" == fleet.settled(slow).error
-    assert ItemStatus.COMPLETED == fleet.settled(other, seconds=30).status
+    assert ItemStatus.COMPLETED == fleet.settled(other).status
     assert_promises(fleet)
     web.page("/slow", "<title>Late</title><p>The late page has come at last.</p>")
     fleet.service.reindex_items(base.id, [slow])
-    eventually(lambda: fleet.service.item(slow).status is ItemStatus.COMPLETED, "the page is fetched again", seconds=30)
+    eventually(lambda: fleet.service.item(slow).status is ItemStatus.COMPLETED, "the page is fetched again")
     fleet.delete(base, slow)  # its abandoned job is history now, which the promises of the next test do not know
     fleet.gone(slow)
 

@@ -69,7 +69,7 @@ def test_killed_expansion_of_an_archive_is_finished_by_asking_again(fleet, base,
     assert_promises(fleet)
     assert kept == len(leaves(fleet, base, root))
     fleet.service.reindex_interrupted(base.id)
-    eventually(lambda: FILES == len(leaves(fleet, base, root)), "every member has its item", seconds=60)
+    eventually(lambda: FILES == len(leaves(fleet, base, root)), "every member has its item")
     assert ItemStatus.COMPLETED == fleet.settled(root).status
     stored = [path for path, _ in fleet.service.rt.files.listing(base.id) if path.startswith("papers.zip/")]
     assert sorted(stored) == sorted(leaf.relative_path for leaf in leaves(fleet, base, root))

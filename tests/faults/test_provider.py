@@ -46,8 +46,8 @@ def test_slow_down_uses_up_no_attempt(fleet, base):
 
 def test_kill_while_a_job_waits_for_its_provider_loses_nothing(fleet, base):
     """A job that was put back is nobody's: it outlives the worker and goes on where it was."""
-    fleet.embedder.behave(
-        {"behaviour": "status", "status": 429, "headers": {"Retry-After": "2"}, "skip": 1, "times": 1},
+    fleet.embedder.behave(  # to wait for so long that the worker is dead before the time has come
+        {"behaviour": "status", "status": 429, "headers": {"Retry-After": "5"}, "skip": 1, "times": 1},
     )
     texts = paragraphs(2 * BATCH_TEXTS)
     note = fleet.add_note(base, *texts)

@@ -18,7 +18,8 @@ from config import broker
 from config.settings import load
 from deploy.run import stack
 from knowledge.interfaces.cli import ExitCode
-from tests.waiting import wait_until
+from tests.fleet import FLOWER, START_SECONDS
+from tests.waiting import PATIENCE_SECONDS, wait_until
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "knowledge.interfaces.cli"]
@@ -34,7 +35,7 @@ class Cli:
     def run(self, *arguments: str | Path, stdin: bytes | None = None, **more: str) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             [*COMMAND, *map(os.fspath, arguments)],
-            cwd=ROOT, env=self.environ | more, capture_output=True, check=False, timeout=120,
+            cwd=ROOT, env=self.environ | more, capture_output=True, check=False, timeout=250,
             **({"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}),
         )  # fmt: skip
         out, err = done.stdout.decode(), done.stderr.decode()
@@ -53,7 +54,7 @@ class Cli:
 
 
 def new_cli(directory: Path) -> Cli:
-    return Cli({**os.environ, "KNOWLEDGE_DATA_DIR": str(directory), "KNOWLEDGE_DRAIN_SECONDS": "2"})
+    return Cli({**os.environ, **FLOWER, "KNOWLEDGE_DATA_DIR": str(directory), "KNOWLEDGE_DRAIN_SECONDS": "2"})
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ def cli(tmp_path: Path) -> Cli:
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
     """A house with everything running."""
     cli = new_cli(tmp_path_factory.mktemp("house") / "data")
-    stack.up(cli.environ)
+    stack.up(cli.environ, wait_seconds=START_SECONDS)
     yield cli
     stack.down(cli.environ)
 
@@ -228,7 +229,7 @@ def test_ctrl_c_stops_waiting_and_not_the_work(cli, folder):
         if "%" in line:  # the first report: it is waiting now
             break
     waiting.send_signal(signal.SIGINT)
-    _, said = waiting.communicate(timeout=60)
+    _, said = waiting.communicate(timeout=250)
 
     assert ExitCode.STOPPED == waiting.returncode
     assert "the work goes on" in said
@@ -245,7 +246,7 @@ def test_with_a_broker_and_no_worker_it_says_how_to_start_one(cli, folder):
         done = cli.run("item", "add", "b", folder / "keeper.md")
     finally:
         running.terminate()
-        _, said = running.communicate(timeout=30)
+        _, said = running.communicate(timeout=PATIENCE_SECONDS)
 
     assert "accepted; no worker is running: start one with `make up`" in done.stderr
     assert ExitCode.OK == running.returncode, said
@@ -318,7 +319,7 @@ def test_from_a_folder_to_a_hit_and_away(house, folder):
     """Add a folder and a note, wait, list, search in two languages, delete, search again."""
     house.base("--embedder", "local/hashing", name="whole")
 
-    added = house.json("item", "add", "whole", folder, "--note", "The goat belongs to nobody.", "--wait", "--timeout", "60")
+    added = house.json("item", "add", "whole", folder, "--note", "The goat belongs to nobody.", "--wait", "--timeout", "200")
     assert ["directory", "note"] == [item["type"] for item in added["items"]]
     assert ("settled", {"completed": 3}) == (added["wait"]["outcome"], added["wait"]["counts"]["leaves"])
     assert {"completed"} == {item["status"] for item in added["items"]}
@@ -330,7 +331,7 @@ def test_from_a_folder_to_a_hit_and_away(house, folder):
     assert "1. docs/keeper.md" in printed.stdout
     assert "winds the clockwork" in printed.stdout
 
-    deleted = house.json("item", "delete", "whole", "--all", "--wait", "--timeout", "60")
+    deleted = house.json("item", "delete", "whole", "--all", "--wait", "--timeout", "200")
     assert 2 == len(deleted["root_ids"])
     assert "settled" == deleted["wait"]["outcome"]
     assert (0, []) == (house.json("item", "list", "whole")["total"], house.json("search", "whole", "clockwork")["hits"])
@@ -341,12 +342,12 @@ def test_failures_are_listed_and_partial_success_has_its_own_code(house, folder)
     house.base(name="mixed")
     (folder / "broken.pdf").write_bytes(BROKEN_PDF)
 
-    mixed = house.run("item", "add", "mixed", folder, "--wait", "--timeout", "60")
+    mixed = house.run("item", "add", "mixed", folder, "--wait", "--timeout", "200")
     assert ExitCode.PARTIAL == mixed.returncode, mixed
     assert "failed: docs/broken.pdf: corrupt" in mixed.stderr
     assert "2 completed, 1 failed" in mixed.stderr
 
-    alone = house.json("item", "add", "mixed", folder / "broken.pdf", "--wait", "--timeout", "60", expect=ExitCode.FAILED)
+    alone = house.json("item", "add", "mixed", folder / "broken.pdf", "--wait", "--timeout", "200", expect=ExitCode.FAILED)
     assert ["corrupt"] == [item["error"] for item in alone["wait"]["failures"]]
     assert ["failed"] == [item["status"] for item in alone["items"]]
 
@@ -355,7 +356,7 @@ def test_a_directory_shows_what_failed_inside(house, folder):
     """`item show` of a directory counts its files and names the failed ones."""
     house.base(name="inside")
     (folder / "broken.pdf").write_bytes(BROKEN_PDF)
-    added = house.json("item", "add", "inside", folder, "--wait", "--timeout", "60", expect=ExitCode.PARTIAL)
+    added = house.json("item", "add", "inside", folder, "--wait", "--timeout", "200", expect=ExitCode.PARTIAL)
 
     shown = house.json("item", "show", added["items"][0]["id"])
 
@@ -370,7 +371,7 @@ def test_files_that_a_directory_left_out_are_told(house, folder):
     (folder / "image.xyz").write_bytes(bytes(range(256)))
     (folder / ".secret").write_text("text")
 
-    done = house.run("item", "add", "choosy", folder, "--wait", "--timeout", "60")
+    done = house.run("item", "add", "choosy", folder, "--wait", "--timeout", "200")
 
     assert ExitCode.OK == done.returncode, done
     assert "left out of docs: " in done.stderr
@@ -385,7 +386,7 @@ def test_files_that_a_directory_left_out_are_told(house, folder):
 def test_jobs_tell_what_was_done(house, folder):
     """After the work the ledger shows it, newest first, and each job by its id."""
     house.base(name="worked")
-    house.json("item", "add", "worked", folder / "keeper.md", "--wait", "--timeout", "60")
+    house.json("item", "add", "worked", folder / "keeper.md", "--wait", "--timeout", "200")
 
     (job,) = house.json("jobs", "list", "--base", "worked")["jobs"]
     assert ("knowledge.index-documents", "completed") == (job["type"], job["status"])
@@ -396,7 +397,7 @@ def test_a_terminal_sees_a_bar_and_what_came_of_it(house, folder):
     """On a terminal waiting is a live bar with percent; lines and summary follow when it is done."""
     house.base(name="seen")
 
-    seen = on_a_terminal([*COMMAND, "item", "add", "seen", str(folder), "--wait", "--timeout", "60"], house.environ)
+    seen = on_a_terminal([*COMMAND, "item", "add", "seen", str(folder), "--wait", "--timeout", "200"], house.environ)
 
     assert "100%" in seen
     assert "done in" in seen
@@ -419,5 +420,5 @@ def on_a_terminal(command: list[str], environ: dict[str, str]) -> str:
                 break
     finally:
         os.close(ours)
-    assert ExitCode.OK == running.wait(30), written.decode(errors="replace")
+    assert ExitCode.OK == running.wait(PATIENCE_SECONDS), written.decode(errors="replace")
     return written.decode(errors="replace")

@@ -13,16 +13,17 @@ import pytest
 from config.settings import load
 from deploy.run import stack
 from knowledge.interfaces.cli import ExitCode
+from tests.fleet import START_SECONDS
 from tests.integration.test_cli import COMMAND, ROOT, Cli, new_cli
 from tests.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
-    """A house with everything running, that looks for lost work every second."""
+    """A house with everything running, that looks for lost work each second; who stands still for a while has lost none."""
     cli = new_cli(tmp_path_factory.mktemp("house") / "data")
-    cli.environ.update(KNOWLEDGE_SWEEP_SECONDS="1", KNOWLEDGE_LEASE_SECONDS="10")
-    stack.up(cli.environ)
+    cli.environ.update(KNOWLEDGE_SWEEP_SECONDS="1", KNOWLEDGE_LEASE_SECONDS="60")
+    stack.up(cli.environ, wait_seconds=START_SECONDS)
     yield cli
     stack.down(cli.environ)
 
@@ -88,12 +89,12 @@ def leaves(cli: Cli, base: str) -> dict[str, int]:
 def test_a_directory_follows_its_folder(house, folder):
     """Reindex: what is still there keeps its id, what is new is found, what is gone is not; progress and counts are told."""
     house.base("--embedder", "local/hashing", name="followed")
-    root = house.json("item", "add", "followed", folder, "--wait", "--timeout", "60")["items"][0]["id"]
+    root = house.json("item", "add", "followed", folder, "--wait", "--timeout", "200")["items"][0]["id"]
     before = {item["relative_path"]: item["id"] for item in house.json("item", "list", "followed", "--in", root)["items"]}
     (folder / "fog.txt").unlink()
     (folder / "new.txt").write_text("The supply boat comes on Tuesdays.")
 
-    again = house.json("item", "reindex", "followed", root, "--wait", "--timeout", "60")
+    again = house.json("item", "reindex", "followed", root, "--wait", "--timeout", "200")
 
     assert ("completed", {"completed": 2}) == (again["wait"]["job"]["status"], again["wait"]["counts"]["leaves"])
     after = {item["relative_path"]: item["id"] for item in house.json("item", "list", "followed", "--in", root)["items"]}
@@ -105,22 +106,22 @@ def test_a_directory_follows_its_folder(house, folder):
 def test_a_folder_that_became_empty_empties_nothing_unasked(house, folder):
     """Without --allow-empty the directory keeps what it has, and the command tells of it; with it, it follows."""
     house.base(name="emptied")
-    root = house.json("item", "add", "emptied", folder, "--wait", "--timeout", "60")["items"][0]["id"]
+    root = house.json("item", "add", "emptied", folder, "--wait", "--timeout", "200")["items"][0]["id"]
     for file in folder.iterdir():
         file.unlink()
 
-    refused = house.run("item", "reindex", "emptied", "--all", "--wait", "--timeout", "60")
+    refused = house.run("item", "reindex", "emptied", "--all", "--wait", "--timeout", "200")
     assert ExitCode.OK != refused.returncode, refused
     assert 2 == len(house.json("item", "list", "emptied", "--in", root)["items"])
 
-    house.run("item", "reindex", "emptied", root, "--allow-empty", "--wait", "--timeout", "60")
+    house.run("item", "reindex", "emptied", root, "--allow-empty", "--wait", "--timeout", "200")
     assert [] == house.json("item", "list", "emptied", "--in", root)["items"]
 
 
 def test_what_is_behind_an_item(house, folder):
     """Its passages with their place, the beginning of its text, its stored copy, and what explains it."""
     house.base(name="read")
-    item = house.json("item", "add", "read", folder / "keeper.md", "--wait", "--timeout", "60")["items"][0]["id"]
+    item = house.json("item", "add", "read", folder / "keeper.md", "--wait", "--timeout", "200")["items"][0]["id"]
 
     (chunk,) = house.json("item", "chunks", item)["chunks"]
     assert (0, 0, "completed") == (chunk["chunk_index"], chunk["char_start"], chunk["item_status"])
@@ -136,7 +137,7 @@ def test_what_is_behind_an_item(house, folder):
 def test_a_base_gets_its_first_model(house, folder):
     """Everything in it is indexed again with vectors; a second time is refused."""
     house.base(name="enabled")
-    house.json("item", "add", "enabled", folder, "--wait", "--timeout", "60")
+    house.json("item", "add", "enabled", folder, "--wait", "--timeout", "200")
 
     enabled = house.json("base", "enable-embedder", "enabled", "local/hashing", "--wait", "--timeout", "60")
     assert ("hybrid", "settled", "completed") == (

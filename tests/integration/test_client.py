@@ -27,7 +27,8 @@ from knowledge import BaseInput, DirectoryInput, FileInput, KnowledgeClient, Not
 from knowledge.errors import BrokerUnavailable, CommandTimeout, ItemNotFound, PathNotAllowed
 from knowledge.locks.file import FileLocks
 from knowledge.model.status import ItemStatus
-from tests.waiting import wait_until
+from tests.fleet import FLOWER, START_SECONDS
+from tests.waiting import PATIENCE_SECONDS, wait_until
 
 ROOT = Path(__file__).parents[2]
 UNSPEAKABLE = "zzyzx"
@@ -72,14 +73,19 @@ def new_fleet(folder: Path, **more: str) -> Fleet:
     inbox = folder / "inbox"
     inbox.mkdir(parents=True)
     roots = json.dumps([str(inbox)])
-    environ = {"KNOWLEDGE_DATA_DIR": str(folder / "data"), "KNOWLEDGE_DRAIN_SECONDS": "2", "KNOWLEDGE_IMPORT_ROOTS": roots}
-    return Fleet({**os.environ, **environ, **more}, inbox)
+    environ = {
+        "KNOWLEDGE_DATA_DIR": str(folder / "data"),
+        "KNOWLEDGE_DRAIN_SECONDS": "2",
+        "KNOWLEDGE_LOCK_SECONDS": "200",  # longer than any test holds a base, also on a busy machine
+        "KNOWLEDGE_IMPORT_ROOTS": roots,
+    }
+    return Fleet({**os.environ, **FLOWER, **environ, **more}, inbox)
 
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     fleet = new_fleet(tmp_path_factory.mktemp("fleet"))
-    stack.up(fleet.environ)
+    stack.up(fleet.environ, wait_seconds=START_SECONDS)
     yield fleet
     stack.down(fleet.environ)
 
@@ -103,16 +109,16 @@ def test_from_nothing_to_a_hit_and_away(fleet, client):
     told = []
 
     added = client.add_items(base.id, [DirectoryInput(path=fleet.inbox / "docs"), NoteInput(content="A goat.")])
-    assert {ItemStatus.COMPLETED: 2} == client.wait(added, told.append, timeout_seconds=60).counts.leaves
+    assert {ItemStatus.COMPLETED: 2} == client.wait(added, told.append, timeout_seconds=200).counts.leaves
     assert told
     assert "docs/keeper.md" == client.search(base.id, "clockwork").hits[0].concept_id
 
     (fleet.inbox / "docs" / "new.md").write_text("The fog signal sounds twice.")
-    waited = client.wait(client.reindex_items(base.id, [added.items[0].id]), timeout_seconds=60)
+    waited = client.wait(client.reindex_items(base.id, [added.items[0].id]), timeout_seconds=200)
     assert ("completed", {ItemStatus.COMPLETED: 2}) == (waited.job.status, waited.counts.leaves)
     assert "docs/new.md" == client.search(base.id, "fog signal").hits[0].concept_id
 
-    client.wait(client.delete_items(base.id, [item.id for item in added.items]), timeout_seconds=60)
+    client.wait(client.delete_items(base.id, [item.id for item in added.items]), timeout_seconds=200)
     with pytest.raises(ItemNotFound) as gone:
         client.item(added.items[0].id)
     assert (404, [added.items[0].id]) == (gone.value.http_status, [gone.value.details["item_id"]])
@@ -122,7 +128,7 @@ def test_from_nothing_to_a_hit_and_away(fleet, client):
 def test_nothing_of_it_stays_in_the_broker(fleet, client):
     """Answers are removed when they are read, and jobs leave none: the result store is empty after work and commands."""
     base = client.create_base(BaseInput(name="forgotten", embedder="local/hashing"))
-    client.wait(client.add_items(base.id, [NoteInput(content=f"note {number}") for number in range(20)]), timeout_seconds=60)
+    client.wait(client.add_items(base.id, [NoteInput(content=f"note {number}") for number in range(20)]), timeout_seconds=200)
 
     assert [] == answers_kept(fleet)
 
@@ -144,35 +150,38 @@ def test_nobody_who_watches_sees_what_was_said(fleet, client):
             [NoteInput(content=UNSPEAKABLE), FileInput(path=fleet.inbox / f"{UNSPEAKABLE}.txt")],
             idempotency_key=UNSPEAKABLE,
         )
-        client.wait(receipt, timeout_seconds=60)
+        client.wait(receipt, timeout_seconds=200)
         assert client.search(base.id, UNSPEAKABLE).hits
         with pytest.raises(PathNotAllowed):
             client.add_items(base.id, [FileInput(path=Path(f"/{UNSPEAKABLE}"))])
         client.list_items(base.id)
         done = client.preview(receipt.items[0].id)
         wait_until(lambda: sum(event["type"] == "task-succeeded" for event in seen) > 5)
+        heard = {event["uuid"] for event in seen if event["type"] == "task-succeeded"}
+        wait_until(lambda: heard <= flower_tasks(fleet).keys())
         receiver.should_stop = True
-        watching.join(30)
+        watching.join(PATIENCE_SECONDS)
     watcher.close()
 
     assert UNSPEAKABLE in done.text
     assert any("add_items" in str(event.get("args")) for event in seen)
     assert UNSPEAKABLE not in json.dumps(seen, default=str)
-    assert UNSPEAKABLE not in flower_tasks(fleet)
+    told = json.dumps(flower_tasks(fleet))
+    assert "add_items" in told
+    assert UNSPEAKABLE not in told
     logs = {path.name: path.read_text() for path in (fleet.settings.run_dir / "logs").iterdir()}
     assert "knowledge.command" in logs["commands.log"]
     assert [] == [name for name, text in logs.items() if UNSPEAKABLE in text]
 
 
-def flower_tasks(fleet: Fleet) -> str:
+def flower_tasks(fleet: Fleet) -> dict[str, object]:
     """What Flower tells of every task that it has seen."""
     login = f"{fleet.settings.flower_user}:{flower.password(fleet.settings)}"
     request = urllib.request.Request(f"{flower.address(fleet.settings)}/api/tasks?limit=10000")
     request.add_header("Authorization", "Basic " + b64encode(login.encode()).decode())
     with urllib.request.urlopen(request, timeout=30) as answer:
-        told = answer.read().decode()
-    assert "add_items" in told
-    return told
+        tasks: dict[str, object] = json.load(answer)
+    return tasks
 
 
 def test_one_client_serves_many_threads(fleet, client):
@@ -196,22 +205,22 @@ def test_operations_that_wait_hold_back_neither_questions_nor_deletes(fleet, cli
     """While more operations wait for one base than there are threads, questions are answered and another base's delete ends."""
     busy, other = client.create_base(BaseInput(name="busy")), client.create_base(BaseInput(name="other"))
     gone = client.add_items(other.id, [NoteInput(content="two")])
-    client.wait(gone, timeout_seconds=60)
+    client.wait(gone, timeout_seconds=200)
     number = fleet.settings.commands_concurrency + 8
-    with ThreadPoolExecutor(number) as pool:
+    with ThreadPoolExecutor(number) as pool, fleet.client(timeout_seconds=250) as patient:
         with fleet.holding(busy.id):
             wanted = [NoteInput(content="one")]
-            waiting = [pool.submit(client.add_items, busy.id, wanted, idempotency_key="k") for _ in range(number)]
-            with fleet.client(timeout_seconds=10) as asking:
+            waiting = [pool.submit(patient.add_items, busy.id, wanted, idempotency_key="k") for _ in range(number)]
+            with fleet.client(timeout_seconds=20) as asking:
                 for _ in range(10):
                     assert 0 == asking.status_counts(busy.id).total
-            house = ["item", "delete", other.id, "--all", "--wait", "--timeout", "60"]
+            house = ["item", "delete", other.id, "--all", "--wait", "--timeout", "150"]
             done = subprocess.run(
                 [sys.executable, "-m", "knowledge.interfaces.cli", *house],
-                cwd=ROOT, env=fleet.environ, capture_output=True, text=True, check=False, timeout=100,
+                cwd=ROOT, env=fleet.environ, capture_output=True, text=True, check=False, timeout=250,
             )  # fmt: skip
             assert 0 == done.returncode, done
-        receipts = [future.result(timeout=120) for future in waiting]
+        receipts = [future.result(timeout=250) for future in waiting]
 
     assert 1 == len({receipt.items[0].id for receipt in receipts}) == client.status_counts(busy.id).total
 
@@ -227,7 +236,7 @@ def test_add_whose_answer_was_lost_is_asked_again(fleet, client):
         wait_until(lambda: log.read_text().count("received") > before)
         fleet.kill("commands")
         with pytest.raises(CommandTimeout):
-            adding.result(timeout=60)
+            adding.result(timeout=200)
 
     first = client.add_items(base.id, wanted, idempotency_key="k")
     second = client.add_items(base.id, wanted, idempotency_key="k")
@@ -263,7 +272,7 @@ def lonely(tmp_path: Path) -> Iterator[tuple[Fleet, subprocess.Popen[bytes]]]:
     yield fleet, running
     running.send_signal(signal.SIGCONT)
     running.terminate()
-    running.wait(30)
+    running.wait(PATIENCE_SECONDS)
 
 
 def test_without_workers_a_command_times_out_and_is_not_run_later(lonely):
@@ -296,5 +305,5 @@ def test_broker_that_freezes_in_the_middle_is_noticed(lonely):
             wait_until(lambda: looking.llen("knowledge.main.commands") == 1)
         running.send_signal(signal.SIGSTOP)
         with pytest.raises(BrokerUnavailable):
-            asking.result(timeout=60)
+            asking.result(timeout=200)
         running.send_signal(signal.SIGCONT)

@@ -63,7 +63,7 @@ def test_a_directory_of_somebody_is_left_alone(tmp_path, environ):
     """The demo empties only what a demo has made."""
     (tmp_path / "thesis.md").write_text("years of work")
 
-    done = subprocess.run([*SCRIPT, tmp_path], env=environ, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run([*SCRIPT, tmp_path], env=environ, capture_output=True, text=True, check=False, timeout=250)
 
     assert 1 == done.returncode
     assert "left alone" in done.stderr
@@ -102,10 +102,10 @@ def test_ctrl_c_leaves_nothing_running(tmp_path, environ):
     seen = ""
     for line in running.stdout:
         seen += line
-        if "$ knowledge item add" in line:
+        if "$ knowledge item add" in seen and "%" in line:  # its first report: it is waiting for the workers now
             break
     os.killpg(running.pid, signal.SIGINT)  # as a terminal does: to the demo and to the command it runs
-    rest, _ = running.communicate(timeout=60)
+    rest, _ = running.communicate(timeout=250)
 
     assert ExitCode.STOPPED == running.returncode, seen + rest
     assert "demo: stopped" in rest

@@ -12,6 +12,7 @@ from knowledge.errors import InvalidUrl
 from knowledge.interfaces.cli import ExitCode
 from knowledge.model.status import ItemStatus, ItemType
 from tests.fakes.web_server import WebServer
+from tests.fleet import START_SECONDS
 from tests.integration.test_cli import Cli, new_cli
 
 LAMP = "<title>The lamp</title><p>The lamp of the northern rock was lit in {}, and it has burnt every night since.</p>"
@@ -22,7 +23,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
     """Everything running; pages of this machine may be fetched."""
     cli = new_cli(tmp_path_factory.mktemp("house") / "data")
     cli.environ["KNOWLEDGE_HTTP_ALLOW"] = '["127.0.0.1"]'
-    stack.up(cli.environ)
+    stack.up(cli.environ, wait_seconds=START_SECONDS)
     yield cli
     stack.down(cli.environ)
 
@@ -96,7 +97,7 @@ def test_page_by_the_client(house, web):
     base_id = house.base(name="remote")
     with KnowledgeClient(broker.endpoint(settings)) as client:
         receipt = client.add_items(base_id, [UrlInput(url=web.url("/lamp"))])
-        done = client.wait(receipt, timeout_seconds=60)
+        done = client.wait(receipt, timeout_seconds=200)
         with pytest.raises(InvalidUrl):
             client.add_items(base_id, [UrlInput(url="ftp://example.com")])
 

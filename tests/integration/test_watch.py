@@ -15,10 +15,9 @@ from knowledge.model.inputs import BaseInput, DirectoryInput
 from knowledge.model.jobs import JobType
 from knowledge.model.status import ItemStatus, ItemType
 from tests.fleet import ROOT, Fleet
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_SECONDS, eventually
 
 COMMAND = [sys.executable, "-m", "knowledge.interfaces.cli"]
-SECONDS = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +58,7 @@ def watching(fleet: Fleet, base: str, docs: Path, *options: str) -> Iterator[sub
             if process.poll() is None:
                 process.send_signal(signal.SIGINT)
                 try:
-                    process.wait(30)
+                    process.wait(PATIENCE_SECONDS)
                 finally:
                     process.kill()
 
@@ -71,6 +70,13 @@ def begun(fleet: Fleet, base: str, docs: Path, *options: str) -> subprocess.Pope
     )  # fmt: skip
 
 
+def put(path: Path, text: str) -> None:
+    """Write a file whole: nobody who follows its folder, and is counted, finds it empty before."""
+    written = path.parent.with_name("written")
+    written.write_text(text)
+    written.replace(path)
+
+
 def files(fleet: Fleet, base: str) -> dict[str | None, ItemStatus]:
     """Concept id and status of each file."""
     page = fleet.service.list_items(base, type=ItemType.FILE, limit=100)
@@ -79,7 +85,7 @@ def files(fleet: Fleet, base: str) -> dict[str | None, ItemStatus]:
 
 def becomes(fleet: Fleet, base: str, *names: str) -> None:
     wanted = {f"docs/{name}": ItemStatus.COMPLETED for name in names}
-    eventually(lambda: wanted == files(fleet, base), f"the base holds {names}", seconds=SECONDS)
+    eventually(lambda: wanted == files(fleet, base), f"the base holds {names}")
 
 
 def text_of(fleet: Fleet, base: str, name: str) -> str:
@@ -94,14 +100,14 @@ def test_a_folder_is_followed_until_ctrl_c(fleet, base, docs):
         (docs / "new.md").write_text("new")
         becomes(fleet, base, "a.md", "inner/b.md", "new.md")
         (docs / "a.md").write_text("The lightfleet fell.")
-        assert eventually(lambda: "The lightfleet fell." == text_of(fleet, base, "a.md"), 60)
+        eventually(lambda: "The lightfleet fell." == text_of(fleet, base, "a.md"), "a.md is indexed again")
         (docs / "inner").rename(docs / "moved")
         becomes(fleet, base, "a.md", "moved/b.md", "new.md")
         (docs / "new.md").unlink()
         becomes(fleet, base, "a.md", "moved/b.md")
         process.send_signal(signal.SIGINT)
 
-        assert ExitCode.OK == process.wait(30)
+        assert ExitCode.OK == process.wait(PATIENCE_SECONDS)
         assert process.stderr is not None
         told = process.stderr.read()
         assert "stopped watching" in told
@@ -114,10 +120,10 @@ def test_many_changes_are_few_reindexes(fleet, base, docs):
     with watching(fleet, base, docs):
         becomes(fleet, base, "a.md", "inner/b.md")
         for name in names:
-            (docs / name).write_text(name)
+            put(docs / name, name)
         becomes(fleet, base, "a.md", "inner/b.md", *names)
-        (docs / "a.md").write_text("The lighthouse fell.")
-        eventually(lambda: "The lighthouse fell." == text_of(fleet, base, "a.md"), "a.md is indexed again", seconds=SECONDS)
+        put(docs / "a.md", "The lighthouse fell.")
+        eventually(lambda: "The lighthouse fell." == text_of(fleet, base, "a.md"), "a.md is indexed again")
         jobs = fleet.service.list_jobs(base_id=base, limit=500).jobs
 
     indexed = [job for job in jobs if job.type is JobType.INDEX_DOCUMENTS]
@@ -153,7 +159,7 @@ def test_a_directory_that_is_there_is_used_until_it_is_deleted(fleet, base, docs
         assert [added] == [item.id for item in fleet.service.list_items(base, roots_only=True).items]
         fleet.service.delete_items(base, [added])
 
-        assert ExitCode.FAILED == process.wait(60)
+        assert ExitCode.FAILED == process.wait(PATIENCE_SECONDS)
         assert process.stderr is not None
         assert "item_not_found" in process.stderr.read()
 
@@ -166,7 +172,7 @@ def test_programs_read_one_object_a_line(fleet, base, docs):
 
     assert ("completed", {"completed": 1}) == (told["status"], told["counts"]["leaves"])
     assert {"docs/a.md": ItemStatus.COMPLETED} == files(fleet, base)
-    _, refusal = begun(fleet, base, docs, "--exclude", "*.txt").communicate(timeout=60)
+    _, refusal = begun(fleet, base, docs, "--exclude", "*.txt").communicate(timeout=250)
     assert "keeps its patterns" in refusal
 
 
@@ -174,6 +180,6 @@ def test_programs_read_one_object_a_line(fleet, base, docs):
 def test_what_is_no_folder_is_refused(fleet, base, docs, name, code):
     """At once, with the reason."""
     process = begun(fleet, base, docs.parent / name, "--json")
-    _, refusal = process.communicate(timeout=60)
+    _, refusal = process.communicate(timeout=250)
 
     assert (ExitCode.FAILED, code) == (process.returncode, json.loads(refusal)["code"])

@@ -36,7 +36,7 @@ class Host:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=250,
         )
 
 

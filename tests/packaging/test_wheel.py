@@ -14,6 +14,7 @@ import pytest
 from config import broker
 from config.settings import load
 from deploy.run import stack
+from tests.fleet import FLOWER, START_SECONDS
 
 ROOT = Path(__file__).parents[2]
 
@@ -59,7 +60,7 @@ from knowledge import BaseInput, KnowledgeClient, KnowledgeError, NoteInput
 with KnowledgeClient(sys.argv[1]) as fleet:
     base = fleet.create_base(BaseInput(name="visited", embedder="local/hashing"))
     receipt = fleet.add_items(base.id, [NoteInput(content="The keeper winds the clockwork.")], idempotency_key="once")
-    counts = fleet.wait(receipt, timeout_seconds=60).counts
+    counts = fleet.wait(receipt, timeout_seconds=200).counts
     hits = fleet.search(base.id, "clockwork").hits
     try:
         fleet.base("nowhere")
@@ -130,8 +131,8 @@ def test_base_install_brings_the_pinned_transport_and_no_server_package(applicat
 @pytest.fixture
 def fleet(tmp_path: Path) -> Iterator[str]:
     """The address of the broker of a fleet that runs."""
-    environ = {**os.environ, "KNOWLEDGE_DATA_DIR": str(tmp_path / "data"), "KNOWLEDGE_DRAIN_SECONDS": "2"}
-    stack.up(environ)
+    environ = {**os.environ, **FLOWER, "KNOWLEDGE_DATA_DIR": str(tmp_path / "data"), "KNOWLEDGE_DRAIN_SECONDS": "2"}
+    stack.up(environ, wait_seconds=START_SECONDS)
     yield broker.endpoint(load(environ))
     stack.down(environ)
 

@@ -155,7 +155,7 @@ def test_112_an_unfinished_conversion_is_looked_at_again(make_house, docling, pr
     waits, begun = [], set()
     house.work()
     while (check := check_of(house)).status is JobStatus.PENDING:
-        waits.append(round((check.scheduled_at - check.started_at).total_seconds()))
+        waits.append(round(house.wait_of(check)))
         begun.add(check.progress["began"])
         house.hasten()
         house.deliver(check.id)

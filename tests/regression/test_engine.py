@@ -22,7 +22,7 @@ from knowledge.model.status import INDEXING_INTERRUPTED, ItemStatus
 from knowledge.process import this_process
 from tests.regression.faults import Refused, refusing
 from tests.rows import new_folder, new_item
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_SECONDS, eventually
 
 ELSEWHERE = Owner("another-host", 1, 1.0)
 
@@ -347,13 +347,13 @@ def test_131_the_lock_is_free_after_an_error_and_of_its_own_base(house):
     second = threading.Thread(target=enter_second)
     with suppress(RuntimeError), house.rt.locks.base("one"):
         second.start()
-        assert has_tried.wait(5)
+        assert has_tried.wait(PATIENCE_SECONDS)
         with house.rt.locks.base("two", wait_seconds=0):
             order.append("two")
         second.join(0.1)
         order.append("first fails")
         raise RuntimeError
-    second.join(5)
+    second.join(PATIENCE_SECONDS)
 
     assert ["busy", "two", "first fails", "second"] == order
 
@@ -361,7 +361,7 @@ def test_131_the_lock_is_free_after_an_error_and_of_its_own_base(house):
 @pytest.mark.parametrize("operation", ["delete", "replace"])
 def test_132_no_deadlock_with_a_job_that_waits_for_the_lock(make_house, write, operation):
     """A cancel reaches it there, it finishes, and the operation goes on; no time limit has to end anything."""
-    house = make_house(lock_seconds=60.0, settle_seconds=60.0)
+    house = make_house(lock_seconds=600.0, settle_seconds=600.0)
     base = house.base()
     (old,) = house.add(base, write("a/x.md", "the old lighthouse"))
     run = house.claim(house.sender.waiting.popleft())
@@ -384,7 +384,7 @@ def test_132_no_deadlock_with_a_job_that_waits_for_the_lock(make_house, write, o
         if operation == "replace":
             eventually(lambda: house.service.job(run.job.id).cancel_requested_at, "it is asked to stop")
     for thread in (waits, operates):
-        thread.join(timeout=10)
+        thread.join(PATIENCE_SECONDS)
 
     assert [False, False] == [thread.is_alive() for thread in (waits, operates)]
     assert operation == "delete" or JobStatus.CANCELLED is house.service.job(run.job.id).status

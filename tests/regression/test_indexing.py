@@ -280,7 +280,7 @@ def test_111_errors_that_may_pass_are_waited_for(house, base):
         for _ in range(2):
             house.deliver(house.sender.waiting.popleft())
             job = house.job_of(note)
-            waits.append(round((job.scheduled_at - house.service.job(job.id).started_at).total_seconds()))
+            waits.append(round(house.wait_of(job)))
             statuses.append(house.item(note).status)
             house.hasten()
             house.rt.dispatch.publish_all_due()

@@ -151,7 +151,7 @@ except knowledge.KnowledgeError as error:
     url = f"redis://127.0.0.1:{silent_port}/0"
     environ = {"CELERY_BROKER_URL": url, "CELERY_BROKER_WRITE_URL": url, "CELERY_RESULT_BACKEND": url}
     done = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, **environ}, capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code], env={**os.environ, **environ}, capture_output=True, text=True, check=True, timeout=250
     )
 
     assert "127.0.0.1:1" in done.stdout

@@ -2,6 +2,7 @@
 
     python -m tests.chaos.schedules --schedules 200 --seed 1       all of them; fails also if a phase was struck too seldom
     python -m tests.chaos.schedules --seed 1 --only 17             one again, as a failure names it
+    python -m tests.chaos.schedules --schedules 5 --slow 5         beside other work, which may take most of the machine
 
 A schedule's operations and blows follow from its seed and number; what they meet follows from the clock.
 """
@@ -36,20 +37,22 @@ def main() -> int:
     parser.add_argument("--schedules", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=int)
+    parser.add_argument("--slow", type=float, default=1.0, help="how many times longer everything may take")
     asked = parser.parse_args()
     began = time.monotonic()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what has been started and made goes with us
     is_own = own_mounts()  # first of all: not every system lets a process do it that has threads
     numbers = range(asked.schedules) if asked.only is None else [asked.only]
     with out_of_reach():
-        results = list(play_all(asked.seed, numbers, is_own=is_own))
+        results = list(play_all(asked.seed, numbers, is_own=is_own, slow=asked.slow))
     print(summary(results))
     print(f"seed {asked.seed}, {time.monotonic() - began:.0f} s")
     seldom = too_seldom(results) if asked.only is None else []
     if seldom:
         print(f"struck too seldom: {', '.join(seldom)}")
-    long = [result for result in results if result.seconds > LONG_SECONDS]
-    print(f"within {LONG_SECONDS:.0f} s: {len(results) - len(long)} of {len(results)}")
+    longest = LONG_SECONDS * asked.slow
+    long = [result for result in results if result.seconds > longest]
+    print(f"within {longest:.0f} s: {len(results) - len(long)} of {len(results)}")
     is_slow = len(long) > max(1, MAX_LONG * len(results))
     return 1 if seldom or is_slow or any(result.failure for result in results) else 0
 
@@ -64,11 +67,11 @@ def out_of_reach() -> Iterator[None]:
         yield
 
 
-def play_all(seed: int, numbers: Iterable[int], *, is_own: bool) -> Iterator["Result"]:
+def play_all(seed: int, numbers: Iterable[int], *, is_own: bool, slow: float) -> Iterator["Result"]:
     """One fleet for all; after a failure, which may have left anything, a new one."""
     left = list(numbers)
     while left:
-        with theatre(is_own=is_own) as stage:
+        with theatre(is_own=is_own, slow=slow) as stage:
             while left:
                 result = stage.play(seed, left.pop(0))
                 print(result, flush=True)
@@ -77,12 +80,12 @@ def play_all(seed: int, numbers: Iterable[int], *, is_own: bool) -> Iterator["Re
                     again = f"python -m tests.chaos.schedules --seed {seed} --only {result.number}"
                     print(f"{result.story}\n{result.failure}\nagain: {again}", flush=True)
                     break
-                if result.seconds > LONG_SECONDS:
+                if result.seconds > LONG_SECONDS * slow:
                     print(f"{result.story}", flush=True)
 
 
 @contextmanager
-def theatre(*, is_own: bool) -> Iterator["Theatre"]:
+def theatre(*, is_own: bool, slow: float) -> Iterator["Theatre"]:
     from tests.chaos.schedules.blows import EMBEDDER_SECONDS, WORKERS
     from tests.chaos.schedules.play import Theatre
     from tests.fleet import Fleet
@@ -103,7 +106,7 @@ def theatre(*, is_own: bool) -> Iterator["Theatre"]:
         print("nothing can be mounted here: a full disk is struck as a folder that may not be written to", flush=True)
     try:
         fleet.start()
-        yield Theatre(fleet, disk)
+        yield Theatre(fleet, disk, slow=slow)
     finally:
         fleet.stop()
         disk.close()

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, Final
 
 import psutil
@@ -19,6 +19,7 @@ from tests.chaos.schedules.plan import Ambush, Blow, Phase, Strike
 from tests.chaos.sound import Row
 from tests.faults.gates import Gate, Moment
 from tests.fleet import BATCH_TEXTS, Fleet
+from tests.processes import stop
 from tests.waiting import eventually
 
 INDEX_WORKERS: Final = ("index", "index2")
@@ -55,16 +56,17 @@ class Blows:
 
     Args:
         pace: seconds that the embedder takes for an answer while it works well.
+        slow: how many times longer ambushes wait than on a machine without other work.
     """
 
-    def __init__(self, fleet: Fleet, disk: Disk, diary: Diary, people: People, *, pace: float) -> None:
+    def __init__(self, fleet: Fleet, disk: Disk, diary: Diary, people: People, *, pace: float, slow: float) -> None:
         self._fleet, self._disk, self._diary, self._people = fleet, disk, diary, people
         self._pace = {"behaviour": "delay", "seconds": pace}
         fleet.embedder.behave(self._pace)
         self.counts: Counter[tuple[Phase, Blow]] = Counter()
         self.missed: list[Phase] = []  #: of ambushes that nobody came into
         self.is_whole = True  #: no process was killed and no disk has failed
-        self._patience = PATIENCE_SECONDS
+        self._patience, self._ambush_seconds = PATIENCE_SECONDS * slow, AMBUSH_SECONDS * slow
         self.unpaid_late = 0  #: texts whose answer came when nobody waited any more
         self._frozen: dict[int, str] = {}  #: pool processes that stand still, and their workers
         self._asking: list[Future[None]] = []
@@ -131,7 +133,7 @@ class Blows:
     def _patiently(self) -> Iterator[float]:
         """Until when an ambush may wait: a schedule has time for a few that nobody comes into."""
         began = time.monotonic()
-        yield began + max(self._patience, AMBUSH_SECONDS)
+        yield began + max(self._patience, self._ambush_seconds)
         self._patience -= time.monotonic() - began
 
     def mend(self) -> None:
@@ -149,15 +151,6 @@ class Blows:
         for asking in self._asking:
             asking.result()
         self._threads.shutdown()
-
-    def _freeze(self, pid: int) -> None:
-        """Not in the middle of a transaction, of its lease's renewal for example: that keeps everybody out for a minute."""
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGSTOP)
-            while not self._diary.can_be_written():
-                os.kill(pid, signal.SIGCONT)
-                time.sleep(_POLL_SECONDS)
-                os.kill(pid, signal.SIGSTOP)
 
     def _thaw(self, pid: int, worker: str) -> None:
         eventually(lambda: not self._runs(pid) or not psutil.pid_exists(pid), "a frozen process loses its job")
@@ -240,7 +233,7 @@ class Blows:
                     return False
                 self._frozen[pid] = worker
                 self.unpaid_late += BATCH_TEXTS  # an answer that came meanwhile is too late
-                self._freeze(pid)
+                stop([pid], self._fleet.service.rt.db.path)
             case Blow.ALL:
                 everything = (*WORKERS, "beat", "broker")
                 for name in filter(self._fleet.lives, everything):

@@ -6,11 +6,9 @@ No process can forget to tell, and none is asked: the rows are the product's own
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
-
-from pysqlite3 import dbapi2
 
 from knowledge.db.engine import Database
 from tests.chaos.sound import INTERRUPTED, Ask
@@ -101,15 +99,6 @@ class Diary:
         """Number of the last entry."""
         with self._db.read() as tx:
             return int(tx.exec_driver_sql("SELECT coalesce(max(number), 0) FROM chaos_diary").scalar_one())
-
-    def can_be_written(self) -> bool:
-        """Whether nobody stands in the middle of a transaction, or writes for longer than a moment."""
-        with closing(dbapi2.connect(str(self._db.path), timeout=0.2, isolation_level=None)) as connection:
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-            except dbapi2.OperationalError:
-                return False
-            return True
 
     @contextmanager
     def view(self) -> Iterator[Ask]:

@@ -40,6 +40,7 @@ from tests.chaos.world import BUNDLED, manifest, word
 from tests.fleet import DIMENSIONS, Fleet
 
 ANSWER_SECONDS: Final = 3.5  #: how long a command is waited for
+JUDGE_SECONDS: Final = 30.0  #: the same for who judges: nothing fails any more, but the machine may have other work
 RIPEN_SECONDS: Final = 2.0
 FOLDERS: Final = ("shelf", "shelf/inner", "shelf/inner/deep", "case")
 MAX_BASES: Final = 4
@@ -79,6 +80,7 @@ class People:
         for folder in (self.source, self.bundles):
             folder.mkdir(parents=True)
         self.client = KnowledgeClient(broker.endpoint(fleet.settings), timeout_seconds=ANSWER_SECONDS)
+        self._judge = KnowledgeClient(broker.endpoint(fleet.settings), timeout_seconds=JUDGE_SECONDS)
         self.accepted: set[str] = set()  #: items that a receipt names
         self.asked: list[Asked] = []
         self.holders: dict[str, set[str]] = defaultdict(set)  #: text hash → sources of the items whose text it is part of
@@ -95,6 +97,7 @@ class People:
 
     def __exit__(self, *_: object) -> None:
         self.client.close()
+        self._judge.close()
         for folder in (self.source, self.bundles):
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -143,10 +146,7 @@ class People:
 
     def _delete_base(self, pick: int) -> None:
         if len(self.bases()) > 1 and (base := self._base(pick)):
-            self.delete_base(base["id"])
-
-    def delete_base(self, base_id: str) -> None:
-        self._ask(lambda: self.client.delete_base(base_id))  # type: ignore[arg-type]
+            self._ask(lambda: self.client.delete_base(base["id"]))
 
     def _restore_base(self, pick: int, number: int) -> None:
         base = self._base(pick)
@@ -276,15 +276,18 @@ class People:
             insist(not shown & gone, "a search never shows what was deleted", items=shown & gone)
 
     def search(self, base: Row, words: str) -> Sequence[SearchHit]:
+        return self._search_by(self.client, base, words)
+
+    def _search_by(self, client: KnowledgeClient, base: Row, words: str) -> Sequence[SearchHit]:
         self.others.add(text_hash(words))
-        return self.client.search(base["id"], words, limit=50).hits
+        return client.search(base["id"], words, limit=50).hits
 
     def find(self, base: Row, words: str) -> Sequence[SearchHit]:
         """For who judges: a worker that has just got its broker back may be slow to answer, and a search can be asked again."""
         for _ in range(ASKED_AGAIN):
             with suppress(*_UNHEARD):
-                return self.search(base, words)
-        return self.search(base, words)
+                return self._search_by(self._judge, base, words)
+        return self._search_by(self._judge, base, words)
 
     def _list(self, pick: int, number: int) -> None:
         self._ask(lambda: self.client.find_bases(BaseQuery(search=self._name)))
@@ -307,9 +310,14 @@ class People:
     def add_fresh(self, base: Row) -> str:
         """A note that nobody has had before; the word it is found by."""
         content = self.note_of_their_own()
-        receipt = self.client.add_items(base["id"], [content])
+        receipt = self._judge.add_items(base["id"], [content])
         self.accepted |= {item.id for item in receipt.items}
         return content.content.split()[0]
+
+    def clear(self) -> None:
+        """Delete every base."""
+        for base in self.bases():
+            self._ask(partial(self._judge.delete_base, base["id"]))
 
     def note_of_their_own(self) -> NoteInput:
         self._notes += 1

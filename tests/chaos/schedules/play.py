@@ -82,10 +82,14 @@ def operations(step: Step) -> int:
 
 
 class Theatre:
-    """The fleet, its disk and its diary, for all schedules of a run."""
+    """The fleet, its disk and its diary, for all schedules of a run.
 
-    def __init__(self, fleet: Fleet, disk: Disk) -> None:
-        self.fleet, self.disk = fleet, disk
+    Args:
+        slow: how many times longer everything may take than on a machine without other work.
+    """
+
+    def __init__(self, fleet: Fleet, disk: Disk, *, slow: float) -> None:
+        self.fleet, self.disk, self._slow = fleet, disk, slow
         self.diary = Diary(fleet.service.rt.db)
         self._others: set[str] = set()
 
@@ -96,7 +100,7 @@ class Theatre:
         steps = draw(seed, number)
         result.operations = sum(map(operations, steps))
         with People(self.fleet, self.diary, self._others, seed, number) as people:
-            blows = Blows(self.fleet, self.disk, self.diary, people, pace=PACES[number % len(PACES)])
+            blows = Blows(self.fleet, self.disk, self.diary, people, pace=PACES[number % len(PACES)], slow=self._slow)
             try:
                 for what, act in self._acts(number, steps, people, blows, result):
                     began = time.monotonic()
@@ -149,7 +153,7 @@ class Theatre:
         self.fleet.make_whole()
         if people.is_unheard:
             eventually(self._no_command_is_worked_on, "what was asked and not answered is done, or nobody works on it")
-        until = time.monotonic() + SETTLE_SECONDS
+        until = time.monotonic() + SETTLE_SECONDS * self._slow
         while not self._is_at_rest():
             insist(time.monotonic() < until, "it comes to rest", left=self._left())
             people.hurry()
@@ -228,23 +232,22 @@ class Theatre:
 
     def _no_lock_is_held(self, people: People) -> None:
         for base in people.bases():
-            with self.fleet.service.rt.locks.base(base["id"], wait_seconds=1.0):
+            with self.fleet.service.rt.locks.base(base["id"], wait_seconds=SETTLE_SECONDS):
                 pass
 
     def _work_goes_on(self, people: People) -> None:
         living = [name for name in (*WORKERS, "beat", "broker") if self.fleet.lives(name)]
         insist(len(living) == len(WORKERS) + 2, "every process lives", living=living)
         fresh = [(base, people.add_fresh(base)) for base in people.bases() if base["status"] == "completed"]
-        eventually(self._is_at_rest, "new work is done", seconds=SETTLE_SECONDS)
+        eventually(self._is_at_rest, "new work is done", seconds=SETTLE_SECONDS * self._slow)
         for base, unique in fresh:
             found = [hit for hit in people.find(base, unique) if unique in hit.text]
             insist(len(found) == 1 and found[0].item_status == "completed", "new work is found", base=base["id"], found=found)
 
     def _clear(self, people: People) -> None:
         """Every base goes, with all that it has: the last thing that must work."""
-        for base in people.bases():
-            people.delete_base(base["id"])
-        eventually(lambda: not self._rows_of_bases(), "every base is removed", seconds=SETTLE_SECONDS)
+        people.clear()
+        eventually(lambda: not self._rows_of_bases(), "every base is removed", seconds=SETTLE_SECONDS * self._slow)
         folders = [path.name for path in (self.fleet.settings.data_dir / "bases").iterdir()]
         insist(not folders, "nothing is left of deleted bases", folders=folders)
 

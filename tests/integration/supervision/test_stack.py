@@ -22,27 +22,45 @@ from config import broker, flower
 from config.settings import Settings, load
 from deploy.run import stack
 from deploy.run.stack import Stack, StackFailed
+from deploy.run.supervisor import log_file
+from tests.fleet import FLOWER, START_SECONDS
 from tests.processes import is_over
-from tests.waiting import eventually, wait_until
+from tests.waiting import PATIENCE_SECONDS, eventually, wait_until
 
 PROCFILE = Path(__file__).with_name("Procfile")
 
 
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
-    return {**os.environ, "KNOWLEDGE_DATA_DIR": str(tmp_path / "data"), "KNOWLEDGE_DRAIN_SECONDS": "5"}
+    return {**os.environ, **FLOWER, "KNOWLEDGE_DATA_DIR": str(tmp_path / "data"), "KNOWLEDGE_DRAIN_SECONDS": "5"}
 
 
 @pytest.fixture
 def up(environ: dict[str, str]) -> Iterator[Callable[..., Stack]]:
     """Brings this test's own data directory up; takes down afterwards whatever runs there."""
 
-    def up(procfile: Path = PROCFILE, *, wait_seconds: float = 60, **more: str) -> Stack:
+    def up(procfile: Path = PROCFILE, *, wait_seconds: float = START_SECONDS, **more: str) -> Stack:
         environ.update(more)
         return stack.up(environ, procfile=procfile, wait_seconds=wait_seconds)
 
     yield up
     stack.down(environ)
+
+
+@pytest.fixture
+def after(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Has `up` wait so many seconds from when a log says something and the broker answers, however long the start took."""
+    wait = stack.wait_until_ready
+
+    def after(name: str, said: str, *, seconds: float = 0.0) -> None:
+        def wait_after(settings: Settings, deadline: float, ended: Callable[[], int | None]) -> None:
+            log = log_file(settings, name)
+            eventually(lambda: log.exists() and said in log.read_text() and broker.ping(settings), f"{name} has said: {said}")
+            wait(settings, time.monotonic() + seconds, ended)
+
+        monkeypatch.setattr(stack, "wait_until_ready", wait_after)
+
+    return after
 
 
 def family(pids: Mapping[str, int]) -> list[psutil.Process]:
@@ -161,23 +179,25 @@ def test_killed_supervisor_leaves_no_orphans_and_no_obstacle(up):
     assert first.broker_url == second.broker_url
 
 
-def test_process_that_ends_at_once_is_not_started_without_pause(up, tmp_path):
+def test_process_that_ends_at_once_is_not_started_without_pause(up, after, tmp_path):
     """A process that cannot start is tried again with growing delays, not hundreds of times."""
     (tmp_path / "Procfile").write_text("broker: python -m config.broker\nbad: false\n")
+    after("supervisor", "bad started", seconds=4)
     with pytest.raises(StackFailed, match="not ready: bad"):
-        up(tmp_path / "Procfile", wait_seconds=5)
+        up(tmp_path / "Procfile")
 
     log = (tmp_path / "data" / "run" / "logs" / "supervisor.log").read_text()
     assert 8 > log.count("bad started") > 1
     assert "ended with status 1" in log
 
 
-def test_up_that_fails_says_why_and_stops_the_rest(up, environ, tmp_path):
+def test_up_that_fails_says_why_and_stops_the_rest(up, after, environ, tmp_path):
     """The message holds the name and the end of its log; nothing keeps running."""
     (tmp_path / "Procfile").write_text("broker: python -m config.broker\nbad: sh -c 'echo no such planet; exit 4'\n")
 
+    after("bad", "no such planet")
     with pytest.raises(StackFailed, match="no such planet"):
-        up(tmp_path / "Procfile", wait_seconds=3)
+        up(tmp_path / "Procfile")
     assert stack.status(environ) is None
 
 
@@ -212,7 +232,7 @@ def test_down_finds_a_supervisor_that_could_not_write_who_it_is(environ, tmp_pat
     eventually(lambda: stack.is_up(settings), "the supervisor holds its lock")
 
     assert stack.down(environ)
-    assert supervisor.wait(timeout=10) is not None
+    assert supervisor.wait(PATIENCE_SECONDS) is not None
     assert not stack.is_up(settings)
 
 
@@ -243,9 +263,9 @@ def test_flower_takes_the_next_port_and_asks_for_the_password(up):
 def test_two_data_directories_run_side_by_side(up, tmp_path):
     """Each has its own broker, worker and Flower, and stopping one leaves the other."""
     first = up()
-    other = {**os.environ, "KNOWLEDGE_DATA_DIR": str(tmp_path / "other"), "KNOWLEDGE_DRAIN_SECONDS": "5"}
+    other = {**os.environ, **FLOWER, "KNOWLEDGE_DATA_DIR": str(tmp_path / "other"), "KNOWLEDGE_DRAIN_SECONDS": "5"}
     try:
-        second = stack.up(other, procfile=PROCFILE)
+        second = stack.up(other, procfile=PROCFILE, wait_seconds=START_SECONDS)
 
         assert first.broker_url != second.broker_url
         assert first.flower_url != second.flower_url

@@ -30,6 +30,7 @@ from knowledge.model.jobs import JobStatus
 from knowledge.model.status import BaseStatus
 from knowledge.pipeline.vectorstore.sqlite import SqliteIndexStores
 from tests.house import DIMENSIONS
+from tests.waiting import PATIENCE_SECONDS
 
 
 def no_trace(house, base_id):
@@ -293,7 +294,7 @@ def test_a_running_job_that_stops_in_time_is_waited_for(house):
     while not house.service.job(run.job.id).cancel_requested_at:
         assert deleter.is_alive()
     perform(run, index.run)
-    deleter.join(20)
+    deleter.join(PATIENCE_SECONDS)
 
     assert jobs.CANCELLED == house.service.job(run.job.id).error
     assert no_trace(house, base.id)

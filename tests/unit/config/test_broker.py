@@ -16,7 +16,7 @@ import redis
 from config import broker
 from config.settings import Settings
 from knowledge.errors import ConfigurationError
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_SECONDS, wait_until
 
 ROOT = Path(__file__).parents[3]
 
@@ -110,7 +110,7 @@ def test_sigterm_is_a_clean_stop(settings, start):
     client(settings).rpush("queue", "message")
     process.send_signal(signal.SIGTERM)
 
-    assert 0 == process.wait(timeout=20)
+    assert 0 == process.wait(PATIENCE_SECONDS)
 
 
 def test_messages_survive_a_kill_and_the_address_stays(settings, start):

@@ -27,7 +27,7 @@ def test_processes_that_start_together_agree_on_the_secret(tmp_path):
     root = Path(__file__).parents[3]
 
     users = [subprocess.Popen([sys.executable, "-c", program], cwd=root, stdout=subprocess.PIPE, text=True) for _ in range(4)]
-    answers = {user.communicate(timeout=60)[0] for user in users}
+    answers = {user.communicate(timeout=250)[0] for user in users}
 
     assert 1 == len(answers)
     assert [] == list(tmp_path.glob(".p.*"))

@@ -17,7 +17,7 @@ def typed(command: str, data: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         ["/bin/sh", "-c", command],
         cwd=ROOT, env=os.environ | {"KNOWLEDGE_DATA_DIR": str(data), "PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, check=False, timeout=60,
+        capture_output=True, text=True, check=False, timeout=250,
     )  # fmt: skip
 
 
@@ -38,7 +38,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
         done = subprocess.run(
             [sys.executable, "-m", "deploy.run.stack", "down"],
             cwd=ROOT, env=os.environ | {"KNOWLEDGE_DATA_DIR": str(tmp_path / "data")},
-            stdout=closed, stderr=subprocess.PIPE, text=True, check=False, timeout=60,
+            stdout=closed, stderr=subprocess.PIPE, text=True, check=False, timeout=250,
         )  # fmt: skip
 
     assert (0, "") == (done.returncode, done.stderr)

@@ -59,7 +59,7 @@ def workers(tmp_path):
     yield start
     (tmp_path / "stop").touch()
     for process in started:
-        process.communicate(timeout=60)
+        process.communicate(timeout=250)
 
 
 def pages(house, web, count, seconds):
@@ -73,7 +73,7 @@ def wait_until_completed(house, items, count):
     def completed():
         return sum(house.item(item).status is ItemStatus.COMPLETED for item in items) >= count
 
-    eventually(completed, f"{count} pages are indexed", seconds=60)
+    eventually(completed, f"{count} pages are indexed")
 
 
 def test_two_processes_together_ask_a_host_so_many_at_once(tmp_path, web, workers):

@@ -418,7 +418,7 @@ def test_why_tells_of_the_conversion(house, tmp_path):
     base = house.base()
     (item,) = house.add(base, scan(tmp_path / "scan.pdf", *[FOG] * 20))
     begin(house, item)
-    eventually(lambda: house.work() is not None and "of" in check_of(house, item).progress, "it tells of its pages", seconds=60)
+    eventually(lambda: house.work() is not None and "of" in check_of(house, item).progress, "it tells of its pages")
 
     told = house.service.why(item.id)
 

@@ -96,7 +96,6 @@ PASSING = [
     ({"behaviour": "status", "status": 500}, "embedder_unavailable"),
     ({"behaviour": "status", "status": 503}, "embedder_unavailable"),
     ({"behaviour": "close"}, "embedder_unavailable"),
-    ({"behaviour": "delay", "seconds": 2.5}, "embedder_unavailable"),
     ({"behaviour": "html"}, "embedder_bad_answer"),
     ({"behaviour": "short"}, "embedder_bad_answer"),
     ({"behaviour": "nan"}, "embedder_bad_answer"),
@@ -111,6 +110,16 @@ PASSING = [
 @pytest.mark.parametrize(("rule", "code"), PASSING, ids=lambda value: value["behaviour"] if isinstance(value, dict) else value)
 def test_what_may_pass_is_tried_three_times_and_then_fails(paid, paid_base, paid_server, rule, code):
     """Three executions with back-off; in between the item is neither failed nor without a job."""
+    assert_tried_three_times(paid, paid_base, paid_server, rule, code)
+
+
+@pytest.mark.parametrize("paid_spec", [2.0], indirect=True)
+def test_an_answer_that_comes_too_late_is_asked_for_three_times(paid, paid_base, paid_server):
+    """The same."""
+    assert_tried_three_times(paid, paid_base, paid_server, {"behaviour": "delay", "seconds": 2.5}, "embedder_unavailable")
+
+
+def assert_tried_three_times(paid, paid_base, paid_server, rule, code):
     paid_server.behave(rule)
     (item,) = paid.add(paid_base, long_note(parts=2))
     job = paid.job_of(item)
@@ -153,7 +162,7 @@ def test_slow_down_costs_time_and_no_attempt(paid, paid_base, paid_server, rule)
     (item,) = paid.add(paid_base, NoteInput(content="lighthouse"))
     paid.deliver(paid.job_of(item).id)
     waiting = paid.job_of(item)
-    asked = (waiting.scheduled_at - waiting.started_at).total_seconds()
+    asked = paid.wait_of(waiting)
     paid.work(hurry=True)
 
     assert (JobStatus.PENDING, 0, "embedder_slow_down", None) == (

@@ -23,6 +23,7 @@ from knowledge.model.status import ItemStatus
 from knowledge.pipeline.vectorstore.sqlite.store import SqliteIndexStore
 from knowledge.process import this_process
 from tests.rows import new_folder, new_item
+from tests.waiting import PATIENCE_SECONDS
 
 COMPLETED, FAILED, PROCESSING, DELETING = (
     ItemStatus.COMPLETED,
@@ -388,10 +389,10 @@ def test_a_frozen_owner_that_keeps_others_out_is_killed(make_house, holds, over_
         os.waitpid(frozen.pid, os.WUNTRACED)
         recovery.sweep(house.rt)
         if killed:
-            frozen.wait(20)
+            frozen.wait(PATIENCE_SECONDS)
         ended = frozen.poll()
         frozen.kill()
-        frozen.wait(20)
+        frozen.wait(PATIENCE_SECONDS)
         recovery.sweep(house.rt)
 
         assert (-signal.SIGKILL if killed else None) == ended
@@ -418,7 +419,7 @@ def test_a_stopped_owner_whose_job_was_taken_is_killed_after_a_minute(house, bas
         house.age(job.id, finished_at=61)
         recovery.sweep(house.rt)
         if killed:
-            owner_process.wait(20)
+            owner_process.wait(PATIENCE_SECONDS)
 
         assert ("indexing_interrupted", True) == (settled, alive_then)
         assert killed == (owner_process.poll() == -signal.SIGKILL)

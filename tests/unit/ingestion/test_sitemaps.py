@@ -6,12 +6,13 @@ from knowledge.ingestion.open_folders import OpenFolders
 from knowledge.model.inputs import SitemapInput, UrlInput
 from knowledge.model.status import ItemStatus, ItemType
 from knowledge.pipeline.http.address import AllowList
-from knowledge.pipeline.http.client import Limits, WebClient
+from knowledge.pipeline.http.client import WebClient
 from knowledge.pipeline.sources.children import Skipped, SkipReason
 from knowledge.pipeline.sources.robots import Robots
 from knowledge.pipeline.sources.url import Web
 from tests.fakes.web_server import WebServer
 from tests.house import House
+from tests.pages import LIMITS
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def web():
 
 @pytest.fixture
 def house(tmp_path):
-    client = WebClient(allow=AllowList.of(["127.0.0.1"]), limits=Limits(connect_seconds=2, read_seconds=2, total_seconds=5))
+    client = WebClient(allow=AllowList.of(["127.0.0.1"]), limits=LIMITS)
     house = House(tmp_path / "house", web=Web(client, Robots(client), host_per_minute=1000, sitemap_pages=10))
     yield house
     house.rt.close()

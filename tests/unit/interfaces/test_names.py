@@ -48,7 +48,7 @@ def added(house, tmp_path):
         house.work()
         return all(item.status is ItemStatus.COMPLETED for item in house.items(base))
 
-    eventually(settled, "everything is completed", seconds=60)
+    eventually(settled, "everything is completed")
     return [item for item in house.items(base) if item.type in ("file", "note")]
 
 

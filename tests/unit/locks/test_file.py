@@ -14,6 +14,7 @@ import pytest
 from knowledge.errors import BaseBusy, StorageFailed
 from knowledge.locks.file import FileLocks
 from tests.contracts.locks_contract import BASE, LocksContract
+from tests.waiting import PATIENCE_SECONDS
 
 HOLDER = """
 import sys, time
@@ -32,7 +33,7 @@ def directory(tmp_path):
 
 @pytest.fixture
 def locks(directory):
-    return FileLocks(directory, wait_seconds=30)
+    return FileLocks(directory, wait_seconds=PATIENCE_SECONDS)
 
 
 @pytest.fixture
@@ -48,11 +49,11 @@ def holder(directory):
 class TestFileLocks(LocksContract):
     @pytest.fixture
     def locks(self, tmp_path):
-        return FileLocks(tmp_path / "locks", wait_seconds=30)
+        return FileLocks(tmp_path / "locks", wait_seconds=PATIENCE_SECONDS)
 
     @pytest.fixture
     def others(self, tmp_path):
-        return FileLocks(tmp_path / "locks", wait_seconds=30)
+        return FileLocks(tmp_path / "locks", wait_seconds=PATIENCE_SECONDS)
 
 
 def test_killed_holder_frees_the_base(locks, holder):
@@ -62,7 +63,7 @@ def test_killed_holder_frees_the_base(locks, holder):
 
     os.kill(holder.pid, signal.SIGKILL)
 
-    with locks.base(BASE, wait_seconds=10):
+    with locks.base(BASE, wait_seconds=PATIENCE_SECONDS):
         pass
 
 
@@ -104,7 +105,7 @@ def forked(body):
 
 
 def answer(pipe):
-    ready, _, _ = select.select([pipe], [], [], 20)
+    ready, _, _ = select.select([pipe], [], [], PATIENCE_SECONDS)
     assert ready
     return os.read(pipe, 100).decode()
 
@@ -141,7 +142,7 @@ def test_killed_parent_frees_the_base_although_its_child_lives(locks, directory)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
 
-        assert "got it" == attempt(locks, 10)
+        assert "got it" == attempt(locks, PATIENCE_SECONDS)
     finally:
         os.kill(child, signal.SIGKILL)
         process.communicate()
@@ -165,16 +166,16 @@ def test_waiter_on_a_forgotten_file_takes_the_new_one(locks, directory):
 
     def wait():
         waiting.set()
-        with locks.base(BASE, wait_seconds=30):
+        with locks.base(BASE, wait_seconds=PATIENCE_SECONDS):
             got.set()
-            leave.wait(20)
+            leave.wait(PATIENCE_SECONDS)
 
     with locks.base(BASE):
         thread = threading.Thread(target=wait)
         thread.start()
-        waiting.wait(10)
+        waiting.wait(PATIENCE_SECONDS)
         (directory / BASE).unlink()
-    assert got.wait(20)
+    assert got.wait(PATIENCE_SECONDS)
 
     refused = attempt(locks)
     leave.set()

@@ -158,7 +158,7 @@ def remote(make_house):
     """A house whose base is embedded by a server, with one note; and that server."""
     with FakeEmbedderServer(dimensions=DIMENSIONS) as server:
         spec = EmbedderSpec(
-            id="m", kind="openai", dimensions=DIMENSIONS, model="m", endpoint=server.endpoint, timeout_seconds=1.0
+            id="m", kind="openai", dimensions=DIMENSIONS, model="m", endpoint=server.endpoint, timeout_seconds=3.0
         )
         house = make_house(spec)
         base = house.base("m")
@@ -170,7 +170,7 @@ def remote(make_house):
 AWAY = {
     "5xx": ({"behaviour": "status", "status": 502}, "embedder_unavailable"),
     "cut connection": ({"behaviour": "close"}, "embedder_unavailable"),
-    "hangs": ({"behaviour": "delay", "seconds": 3}, "embedder_unavailable"),
+    "hangs": ({"behaviour": "delay", "seconds": 10}, "embedder_unavailable"),
     "asks to wait": ({"behaviour": "status", "status": 429, "headers": {"Retry-After": "7"}}, "embedder_slow_down"),
     "busy for now": ({"behaviour": "status", "status": 503, "headers": {"Retry-After": "7"}}, "embedder_slow_down"),
 }

@@ -30,7 +30,7 @@ def start(tmp_path):
         command = [sys.executable, "-m", "celery", "-A", "config.celery", "worker", "-n", "index@here", "-Q", "knowledge.main"]
         kept = {name: value for name, value in os.environ.items() if not name.startswith("KNOWLEDGE_")}
         environ = {"KNOWLEDGE_DATA_DIR": str(tmp_path / "data"), "KNOWLEDGE_BROKER_URL": "redis://127.0.0.1:1/0"}
-        done = subprocess.run([*command, *options], cwd=ROOT, env=kept | environ, capture_output=True, text=True, timeout=120)
+        done = subprocess.run([*command, *options], cwd=ROOT, env=kept | environ, capture_output=True, text=True, timeout=250)
         assert done.returncode == 1
         return done.stderr.strip().splitlines()[-1]
 

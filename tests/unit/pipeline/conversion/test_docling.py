@@ -116,7 +116,7 @@ def test_result_that_cannot_be_placed_is_not_lost(make, docling, tmp_path):
     house = make(lock_seconds=0.05)
     base, item = add(house, scan(tmp_path / "scan.pdf", "Ring"))
     with house.rt.locks.base(base.id):
-        eventually(lambda: house.work() >= 0 and docling.stats()["fetched"], "it was fetched", seconds=60)
+        eventually(lambda: house.work() >= 0 and docling.stats()["fetched"], "it was fetched")
 
     assert ItemStatus.COMPLETED is house.settle(item).status
     assert 1 == docling.stats()["fetched"]

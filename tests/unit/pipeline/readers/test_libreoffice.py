@@ -21,7 +21,7 @@ from knowledge.pipeline.readers.process import ReaderProcess
 from knowledge.pipeline.readers.registry import ReaderRegistry
 from tests.processes import is_over
 from tests.unit.pipeline.readers.samples import FOLDER, sample
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_SECONDS, eventually
 
 
 def read(path, reader=None, budget=None):
@@ -103,7 +103,7 @@ def test_files_are_converted_at_the_same_time(temporary):
 
 def test_converter_that_hangs_is_ended_with_all_it_started(program, temporary, monkeypatch, tmp_path):
     """The start script, what it starts, and the folder are gone."""
-    monkeypatch.setattr(libreoffice, "SECONDS", 1.0)
+    monkeypatch.setattr(libreoffice, "SECONDS", 3.0)  # in which the script must have begun
     program(f"sleep 600 & echo $! >{tmp_path}/inner; echo $$ >{tmp_path}/outer; wait")
 
     with pytest.raises(ReaderBudgetExceeded) as caught:
@@ -111,7 +111,8 @@ def test_converter_that_hangs_is_ended_with_all_it_started(program, temporary, m
     assert "seconds" == caught.value.details["figure"]
     assert [] == list(temporary.iterdir())
     for name in ("inner", "outer"):
-        assert is_over(int((tmp_path / name).read_text()))
+        pid = int((tmp_path / name).read_text())
+        eventually(lambda pid=pid: is_over(pid), f"{name}, which was killed, is gone")
 
 
 def test_converter_goes_with_the_process_that_reads(program, temporary, tmp_path):
@@ -187,6 +188,6 @@ def test_real_libreoffice_ends_with_the_owner_of_its_reader():
     owner.kill()
     owner.wait()
 
-    gone, alive = psutil.wait_procs(processes, timeout=30)
+    gone, alive = psutil.wait_procs(processes, timeout=PATIENCE_SECONDS)
     assert [] == alive
     assert 4 <= len(gone)

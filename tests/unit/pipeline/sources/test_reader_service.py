@@ -15,11 +15,12 @@ from knowledge.errors import (
 )
 from knowledge.model.rates import Limit
 from knowledge.pipeline.http.address import AllowList
-from knowledge.pipeline.http.client import Limits, WebClient
+from knowledge.pipeline.http.client import WebClient
 from knowledge.pipeline.sources.reader_service import ReaderService
 from knowledge.pipeline.sources.robots import Robots
 from knowledge.pipeline.sources.url import Web
 from tests.fakes.web_server import WebServer
+from tests.pages import LIMITS
 
 PAGE = "https://example.com/a/b?x=1&y=zwei drei"
 
@@ -41,7 +42,7 @@ def client():
             raise OSError(host)
         return names[host]
 
-    return WebClient(limits=Limits(connect_seconds=2, read_seconds=2, total_seconds=5), allow=AllowList(), resolver=resolve)
+    return WebClient(limits=LIMITS, allow=AllowList(), resolver=resolve)
 
 
 @pytest.fixture

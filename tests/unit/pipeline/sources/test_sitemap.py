@@ -2,19 +2,21 @@
 
 import gzip
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from knowledge.errors import CorruptSource, FetchBlocked, FetchFault, FetchSlowDown, FetchTooLarge
 from knowledge.model.skip_reason import SkipReason
 from knowledge.pipeline.http.address import AllowList
-from knowledge.pipeline.http.client import Limits, WebClient
+from knowledge.pipeline.http.client import WebClient
 from knowledge.pipeline.sources import sitemap
 from knowledge.pipeline.sources.children import Child, Partial, Skipped
 from knowledge.pipeline.sources.robots import Robots
 from knowledge.pipeline.sources.sitemap import SitemapChildren
 from knowledge.pipeline.sources.url import Web
 from tests.fakes.web_server import WebServer
+from tests.pages import LIMITS
 
 XML = '<?xml version="1.0" encoding="UTF-8"?>'
 NAMESPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
@@ -37,7 +39,7 @@ def web():
 
 @pytest.fixture
 def scan(web):
-    client = WebClient(allow=AllowList.of(["127.0.0.1"]), limits=Limits(total_seconds=5, max_bytes=1_000_000))
+    client = WebClient(allow=AllowList.of(["127.0.0.1"]), limits=replace(LIMITS, max_bytes=1_000_000))
 
     def scan(path="/sitemap.xml", *, limit=1000):
         return list(SitemapChildren(web.url(path), Web(client, Robots(client), sitemap_pages=limit)).scan(lambda: None))
