@@ -142,10 +142,6 @@ class Settings(BaseSettings):
     http_seconds: Seconds = Field(60, description="How long fetching one page may take, redirects included.")
     http_max_mib: Count = Field(50, description="Size of the largest file that is fetched from an address, in MiB.")
     url_page_max_mib: Count = Field(5, description="Size of the largest HTML page that is taken, in MiB.")
-    url_base_concurrency: Count | None = Field(
-        None,
-        description="How many pages of one base are fetched at once; unset: all index processes but one.",
-    )
     url_host_concurrency: Count = Field(3, description="How many pages of one host are fetched at once, by all workers.")
     url_host_per_minute: Count = Field(60, description="How many pages of one host are fetched in a minute, by all workers.")
     url_robots: Literal["children", "always", "never"] = Field(

@@ -111,7 +111,6 @@ def web(settings: Settings) -> Web:
         service=reader_service(settings, client),
         obey_robots=settings.url_robots,
         page_bytes=settings.url_page_max_mib * MIB,
-        base_at_once=settings.url_base_concurrency or settings.worker_concurrency - 1,
         host_at_once=settings.url_host_concurrency,
         host_per_minute=settings.url_host_per_minute,
         service_at_once=settings.url_reader_concurrency,

@@ -1,13 +1,14 @@
 """Names of staged files: no two are the same, and each tells whose process made it.
 
-32 hexadecimal digits: 6 of the host's name as a digest, 6 of the pid, 11 of when the process began, in milliseconds since the
-epoch, and 9 at random.
+32 hexadecimal digits: 6 of a digest of the host and the namespace of its pids, 6 of the pid, 11 of when the process began, in
+milliseconds, and 9 at random.
 """
 
 import hashlib
 import re
 import secrets
 import socket
+from pathlib import Path
 from typing import Final
 
 from knowledge.model.jobs import Owner
@@ -37,4 +38,5 @@ def is_orphan(token: str) -> bool:
 
 
 def _host(name: str) -> str:
-    return hashlib.sha256(name.encode()).hexdigest()[:6]
+    pids = Path("/proc/self/ns/pid").readlink()  # two containers may go by one name
+    return hashlib.sha256(f"{name} {pids}".encode()).hexdigest()[:6]

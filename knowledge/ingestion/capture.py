@@ -4,9 +4,8 @@ A page without a stored copy is fetched when its first index job runs; a reindex
 fetch holds no lock; under the base lock the row is read again, the copy gets its name, and both are committed together. A fetch
 that fails leaves the stored copy and what the index holds as they were.
 
-Counted over all workers (`catalog.rate`) is how often a host, or a reader service, is asked, and how many pages of one base are
-fetched at once: its pages that hang must not hold every worker. A run that gets no place is put back before its item changes; a
-server that asks to wait puts back everybody who would ask it next.
+How often a host, or a reader service, is asked is counted over all workers (`catalog.rate`). A run that gets no place is put
+back before its item changes; a server that asks to wait puts back everybody who would ask it next.
 """
 
 import logging
@@ -23,12 +22,12 @@ from knowledge.db.engine import Tx
 from knowledge.errors import FetchRefused, FetchSlowDown, KnowledgeError
 from knowledge.files.store import Staged
 from knowledge.ingestion import hanging
-from knowledge.ingestion.hanging import NO_PLACE, SCOPE
 from knowledge.ingestion.placing import free_path, placing
 from knowledge.ingestion.run import PutBack, Run
 from knowledge.model.documents import ReadResult
 from knowledge.model.item_data import DataKey
 from knowledge.model.jobs import Job
+from knowledge.model.rates import HANGING, NO_PLACE, PAGES, SCOPE, SINCE
 from knowledge.model.status import ItemType, Notice
 from knowledge.model.views import Item
 from knowledge.pipeline.snapshot import Frontmatter, serialise
@@ -38,7 +37,6 @@ from knowledge.runtime import Runtime
 log = logging.getLogger(__name__)
 
 PATIENCE: Final = timedelta(hours=6)  #: with a server that says "later" each time it is asked
-_SINCE: Final = "waiting_since"
 
 
 @contextmanager
@@ -53,24 +51,24 @@ def place(rt: Runtime, run: Run) -> Iterator[bool]:
     if item is None or not _has_to_fetch(run.job, item):
         yield False
         return
-    limits = rt.web.page_limits(item.source, item.base_id) if item.type is ItemType.URL else [rt.web.host_limit(item.source)]
-    asked = limits[-1].scope
+    limit = rt.web.limit(item.source) if item.type is ItemType.URL else rt.web.host_limit(item.source)
+    asked = _asked(rt, item)
     with rt.db.write() as tx:
         jobs.require_ours(tx, run.job)
         hung = hanging.limits(rt, tx, asked)
-        answer = rate.take_all(tx, [*hung, *limits], run.job)
+        answer = rate.take_all(tx, [*hung, limit], run.job)
     if isinstance(answer, rate.Wait):
-        raise PutBack(answer.seconds, NO_PLACE, **{SCOPE: answer.scope}, **_waiting(run.job))
+        scope = hung[0].scope if answer.scope == HANGING else answer.scope
+        raise PutBack(answer.seconds, NO_PLACE, **{SCOPE: scope}, **hanging.since(run.job))
     try:
         with hanging.watched(rt, asked):
             yield True
-        if hung:
-            with rt.db.write() as tx:
-                rate.answered(tx, asked)
+        if item.type is ItemType.SITEMAP:
+            hanging.answered(rt, asked)
     except FetchSlowDown as error:
         with rt.db.write() as tx:
-            rate.pause(tx, asked, error.retry_after_seconds)
-        raise _patient(run.job, asked, error) from error
+            rate.pause(tx, limit.scope, error.retry_after_seconds)
+        raise _patient(run.job, limit.scope, error) from error
     finally:
         _give_back(rt, answer)
 
@@ -83,6 +81,7 @@ def fetch(rt: Runtime, run: Run, item: Item) -> Item | None:
     """
     run.tell("fetching")
     captured = rt.web.capture(item.source, run.checkpoint, is_child=item.group_id is not None)
+    hanging.answered(rt, _asked(rt, item))
     run.checkpoint()
     staged = _staged(rt, item, captured)
     try:
@@ -153,6 +152,15 @@ def _has_to_fetch(job: Job, item: Item) -> bool:
     return asks_for_news and _capture(item).get("job") != job.id
 
 
+def _asked(rt: Runtime, item: Item) -> Sequence[str]:
+    """What may hang: the host, and the pages of this base, whose next one may be of another dead host. Not a reader service,
+    which has limits of its own: robots.txt is asked for elsewhere.
+    """
+    if item.type is not ItemType.URL:
+        return [rt.web.host_limit(item.source).scope]
+    return [rt.web.host_limit(item.source).scope, f"{PAGES}{item.base_id}"] if rt.web.service is None else []
+
+
 def _staged(rt: Runtime, item: Item, captured: Captured) -> Staged:
     if captured.text is None:
         return rt.files.stage_stream(item.base_id, BytesIO(captured.content or b""))
@@ -188,20 +196,14 @@ def _free_path(rt: Runtime, tx: Tx, item: Item, name: str) -> str:
     return free_path(rt, tx, item.base_id, item.id, name, folder=folder)
 
 
-def _waiting(job: Job) -> dict[str, object]:
-    """Since when the servers behind this job have put it off, if they have."""
-    since = job.error_detail.get(_SINCE)
-    return {_SINCE: since} if since else {}
-
-
 def _patient(job: Job, scope: str, error: FetchSlowDown) -> KnowledgeError:
     """The error with the time since when it comes; another one when that has been too long."""
     now = utc_now()
-    since = job.error_detail.get(_SINCE)
+    since = job.error_detail.get(SINCE)
     began = datetime.fromisoformat(since) if isinstance(since, str) else now
     if now - began > PATIENCE:
         return FetchRefused("The web server has asked to wait again and again.", **error.details)
-    error.details |= {_SINCE: began.isoformat(), SCOPE: scope}
+    error.details |= {SINCE: began.isoformat(), SCOPE: scope}
     return error
 
 

@@ -130,7 +130,7 @@ def _embed(
     if embedder is None:
         return None
     spec = embedder.spec
-    scope = hanging.embedder_scope(spec.id)
+    asked = [hanging.embedder_scope(spec.id)]
     done = 0
 
     def meter(use: EmbeddingUse, cached: int) -> None:
@@ -138,11 +138,12 @@ def _embed(
         if spec.endpoint or spec.billed:
             with rt.db.write() as tx:
                 spend.record(tx, spec, use, base_id=base.id, item_id=item.id, job_id=run.job.id, cached_texts=cached)
-                rate.answered(tx, scope)
+        if use.texts:
+            hanging.answered(rt, asked)
         done += use.texts + cached  # last: a meter that fails is called again
         run.tell("embedding", done=done, of=len(chunks.units))
 
-    with hanging.watched(rt, scope):
+    with hanging.watched(rt, asked):
         return embed_missing(
             chunks.units,
             embedder=embedder,

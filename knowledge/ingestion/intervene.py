@@ -2,9 +2,9 @@
 
 from knowledge.catalog import jobs, rate, status
 from knowledge.errors import InvalidOperation
-from knowledge.ingestion import hanging
 from knowledge.model.ids import JobId
 from knowledge.model.jobs import ACTIVE_JOB, Job, JobStatus, Recovery
+from knowledge.model.rates import HANGING, SCOPE
 from knowledge.model.status import INDEXING_INTERRUPTED
 from knowledge.runtime import Runtime
 
@@ -31,7 +31,7 @@ def cancel_job(rt: Runtime, job_id: JobId) -> Job:
 
 def requeue_job(rt: Runtime, job_id: JobId) -> Job:
     """A job that waits, for a back-off or a lost message, is due now and sent again. A web server that asked to wait is asked
-    again; how often it may be asked stays as it is.
+    again, and so is what hangs; how often it may be asked stays as it is.
 
     Raises:
         JobNotFound. InvalidOperation: it runs, waits for another job, or has ended; `item reindex` makes a new one.
@@ -40,7 +40,9 @@ def requeue_job(rt: Runtime, job_id: JobId) -> Job:
         job = jobs.get(tx, job_id)
         if not jobs.hurry(tx, job):
             raise InvalidOperation(f"This job does not wait for its time ({job.status}): {_hint(job)}.", job_id=job_id)
-        rate.resume(tx, str(job.error_detail.get(hanging.SCOPE)))
+        if isinstance(scope := job.error_detail.get(SCOPE), str):
+            rate.resume(tx, scope)
+            rate.answered(tx, scope.removeprefix(HANGING))
     rt.dispatch.publish_due(job.base_id)
     with rt.db.read() as tx:
         return jobs.get(tx, job_id)

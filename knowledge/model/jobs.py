@@ -151,7 +151,7 @@ class JobSpec:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The process that runs a job. `started` (seconds since the epoch) tells it from a later process with the same pid."""
+    """The process that runs a job. `started` (see `knowledge.process.began`) tells it from others with the same pid."""
 
     host: str
     pid: int

@@ -6,10 +6,9 @@ from datetime import UTC, datetime
 from knowledge.catalog import items, jobs, tree, workers
 from knowledge.db.columns import utc_now
 from knowledge.db.engine import Tx
-from knowledge.ingestion.hanging import NO_PLACE
 from knowledge.model.ids import ItemId
 from knowledge.model.jobs import ACTIVE_JOB, Job, JobStatus, JobType, Owner
-from knowledge.model.rates import HANGING, PAGES
+from knowledge.model.rates import HANGING, NO_PLACE, PAGES, SCOPE
 from knowledge.model.results import Why
 from knowledge.model.status import ACTIVE, CHILD_FAILED, CONTAINERS, ItemStatus
 from knowledge.model.views import Item
@@ -58,7 +57,7 @@ def _sentence(item: Item, job: Job | None, owner_alive: bool | None) -> str:
         return _of_conversion(job)
     until = job.scheduled_at.isoformat(timespec="seconds")
     if job.error == NO_PLACE:
-        return f"It waits until {until} for its turn ({NO_PLACE}): {_reason_of_turn(str(job.error_detail.get('scope')))}."
+        return f"It waits until {until} for its turn ({NO_PLACE}): {_reason_of_turn(str(job.error_detail.get(SCOPE)))}."
     if job.error:
         return f"It waits until {until} after {job.error} (attempt {job.attempt})."
     if job.scheduled_at > utc_now():
@@ -75,9 +74,9 @@ def _of_children(item: Item, failures: Sequence[Item]) -> str:
 
 def _reason_of_turn(scope: str) -> str:
     if scope.startswith(HANGING):
-        return f"{scope.removeprefix(HANGING) or 'what it needs'} has not answered in time, so one job at a time asks it"
-    if scope.startswith(PAGES):
-        return "as many pages of its base are being fetched as may be at once"
+        hung = scope.removeprefix(HANGING)
+        who = "a page of its base" if hung.startswith(PAGES) else hung
+        return f"{who} has not answered in time, so one job at a time asks what hangs"
     return f"{scope} is asked as often as it may be, or asked to wait"
 
 

@@ -1,12 +1,10 @@
-"""Pages through real workers: fetched, hanging, killed while a server is silent, cancelled; a lost run holds no place."""
-
-from contextlib import ExitStack
+"""Pages through real workers: fetched, killed while a server is silent, cancelled; a lost run holds no place."""
 
 import pytest
 
-from knowledge.model.inputs import NoteInput, SitemapInput, UrlInput
+from knowledge.model.inputs import SitemapInput, UrlInput
 from knowledge.model.jobs import JobStatus
-from knowledge.model.status import TERMINAL, ItemStatus
+from knowledge.model.status import ItemStatus
 from tests.fakes.web_server import WebServer
 from tests.faults.promises import assert_promises
 from tests.fleet import Blow
@@ -47,24 +45,6 @@ def test_page_and_sitemap_go_through_real_workers(fleet, base, web):
     assert [ItemStatus.COMPLETED] * 2 == [fleet.settled(item).status for item in (page, sitemap)]
     assert 3 == len(fleet.search(base, "northern rock"))
     assert 1 == web.most_at_once
-
-
-def test_pages_that_hang_leave_a_worker_to_other_bases(fleet, base, web):
-    """Three servers say nothing; one at a time is asked, and a note and a page of another base are done meanwhile."""
-    other = fleet.new_base("other", paid=False)
-    with ExitStack() as stack:
-        silent = [stack.enter_context(WebServer()) for _ in range(3)]
-        for server in silent:
-            server.silent("/slow")
-        slow = fleet.add(base, *(UrlInput(url=server.url("/slow")) for server in silent))
-        eventually(lambda: any(server.count("/slow") for server in silent), "one of the servers is asked")
-        note, page = fleet.add(other, NoteInput(content="The lamp is lit."), UrlInput(url=web.url("/0")))
-
-        assert [ItemStatus.COMPLETED] * 2 == [fleet.settled(item).status for item in (note, page)]
-        assert 1 == sum(server.count("/slow") for server in silent)
-        assert not TERMINAL & {fleet.item(item).status for item in slow}
-        fleet.delete(base, *slow)
-    assert_promises(fleet)
 
 
 @pytest.mark.parametrize("blow", [Blow.KILL_CHILD, Blow.KILL_WORKER])

@@ -1,13 +1,14 @@
-"""Who a process is, in a form that a ticket can hold: a pid alone is given out again."""
+"""Who a process is, in a form that a ticket can hold."""
 
 import os
 import socket
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import psutil
 
-_SAME_START_SECONDS: Final = 1.0  #: the system's clock ticks coarsely
+from knowledge.model.jobs import Owner
+from knowledge.process import began, is_dead
 
 
 def this_process() -> dict[str, Any]:
@@ -15,9 +16,9 @@ def this_process() -> dict[str, Any]:
 
 
 def described(pid: int) -> dict[str, Any]:
-    """`started` is in seconds since the epoch, 0 if the process has gone."""
+    """`started` as `knowledge.process.began` counts, 0 if the process has gone."""
     try:
-        started = psutil.Process(pid).create_time()
+        started = began(pid)
     except psutil.NoSuchProcess:
         started = 0.0
     return {"host": socket.gethostname(), "pid": pid, "started": started}
@@ -25,14 +26,4 @@ def described(pid: int) -> dict[str, Any]:
 
 def is_alive(process: Mapping[str, Any]) -> bool:
     """Whether it runs. One on another host is believed to: its own deadline ends it."""
-    if process.get("host") != socket.gethostname():
-        return True
-    try:
-        found = psutil.Process(int(process["pid"]))
-        if abs(found.create_time() - float(process["started"])) > _SAME_START_SECONDS:
-            return False
-        return bool(found.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD))
-    except psutil.NoSuchProcess:
-        return False
-    except psutil.AccessDenied:
-        return True
+    return not is_dead(Owner(str(process.get("host")), int(process["pid"]), float(process["started"])))

@@ -1,7 +1,7 @@
 """What is behind an address: a page as Markdown, or a file for its reader."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final, Literal, Self
@@ -9,9 +9,8 @@ from urllib.parse import unquote, urlsplit
 
 from knowledge.errors import FetchBlocked, FetchFault, FetchRefused, FetchSlowDown, FetchTooLarge, NoTextExtracted
 from knowledge.model.documents import Checkpoint
-from knowledge.model.ids import BaseId
 from knowledge.model.names import numbered, safe_name, split_extension
-from knowledge.model.rates import PAGES, Limit
+from knowledge.model.rates import Limit
 from knowledge.model.urls import host_of, place_of
 from knowledge.pipeline.http.client import Answer, WebClient
 from knowledge.pipeline.http.retry_after import retry_after_seconds
@@ -26,7 +25,6 @@ STEM_CHARACTERS: Final = 80
 MAX_REFRESHES: Final = 3  #: pages that only send on to another one
 PAGE: Final = "text/markdown"  #: media type of a capture that is a snapshot
 ACCEPT: Final = "text/html,application/xhtml+xml,application/pdf,text/*;q=0.9,*/*;q=0.8"
-PAGES_PER_MINUTE: Final = 600  #: of one base, for each at once: only the pace at which those that wait look again
 DEFAULT_WAIT_SECONDS: Final = 30.0  #: where a server says "slow down" but not for how long
 
 _HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
@@ -101,7 +99,6 @@ class Web:
     service: ReaderService | None = None  #: fetches the pages in our place
     obey_robots: Literal["children", "always", "never"] = "children"  #: of single pages, a person has asked for each
     page_bytes: int = 5 << 20  #: of HTML; files may have as much as the client takes
-    base_at_once: int = 3  #: pages of one base, of all hosts together
     host_at_once: int = 3
     host_per_minute: int = 60
     service_at_once: int = 3
@@ -114,12 +111,11 @@ class Web:
         client = WebClient()
         return cls(client, Robots(client))
 
-    def page_limits(self, url: str, base_id: BaseId) -> Sequence[Limit]:
-        """Of a fetch of this page: what its base may do, then the patience of whoever is asked."""
-        ours = Limit(f"{PAGES}{base_id}", self.base_at_once, self.base_at_once * PAGES_PER_MINUTE)
-        if self.service is None:
-            return ours, self.host_limit(url)
-        return ours, Limit(f"reader:{self.service.host}", self.service_at_once, self.service_per_minute)
+    def limit(self, url: str) -> Limit:
+        """Whose patience a fetch of this page uses up."""
+        if self.service is not None:
+            return Limit(f"reader:{self.service.host}", self.service_at_once, self.service_per_minute)
+        return self.host_limit(url)
 
     def host_limit(self, url: str) -> Limit:
         return Limit(f"host:{place_of(url)}", self.host_at_once, self.host_per_minute)

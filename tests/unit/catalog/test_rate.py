@@ -258,3 +258,34 @@ def test_a_place_under_each_limit_is_held_until_all_are_given_back(db, running, 
 
     assert [Wait, Wait] == [type(answer) for answer in full]
     assert [Place, Place] == [type(take(running(), limit)) for limit in limits]
+
+
+def test_a_run_does_not_wait_for_itself(db, running, take):
+    """It may need the same place for two things that it asks."""
+    limit = Limit("hanging ", at_once=1, per_minute=60)
+    job, other = running(), running()
+
+    assert [Place, Place] == [type(take(job, limit)) for _ in range(2)]
+    assert isinstance(take(other, limit), Wait)
+
+
+def test_a_mark_ends_with_an_answer_or_with_its_time(db, pass_time):
+    """It is no place and no start of what it marks."""
+
+    def hangs():
+        with db.read() as tx:
+            return rate.hangs(tx, "host:a")
+
+    with db.write() as tx:
+        rate.hang(tx, "host:a", timedelta(minutes=10))
+        rate.prune(tx)
+    marked = hangs()
+    with db.write() as tx:
+        rate.answered(tx, "host:b")
+        rate.answered(tx, "host:a")
+    answered = hangs()
+    with db.write() as tx:
+        rate.hang(tx, "host:a", timedelta(minutes=10))
+    pass_time(601)
+
+    assert (True, False, False) == (marked, answered, hangs())

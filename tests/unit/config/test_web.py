@@ -23,17 +23,7 @@ def test_pages_are_fetched_directly_unless_a_service_is_named(settings):
     """No outside service learns what is read here."""
     web = wiring.web(settings())
 
-    limit = web.page_limits("https://example.com/a", "base")[-1]
-
-    assert (None, "children", "host:example.com") == (web.service, web.obey_robots, limit.scope)
-
-
-@pytest.mark.parametrize(("given", "at_once"), [({}, 1), ({"worker_concurrency": "8"}, 7), ({"url_base_concurrency": "4"}, 4)])
-def test_pages_of_one_base_leave_a_process_to_others(settings, given, at_once):
-    """All but one may hang, unless somebody who has more workers says otherwise."""
-    web = wiring.web(settings(**given))
-
-    assert at_once == web.page_limits("https://example.com/a", "base")[0].at_once
+    assert (None, "children", "host:example.com") == (web.service, web.obey_robots, web.limit("https://example.com/a").scope)
 
 
 def test_jina_is_a_word_and_another_service_is_an_address(settings, tmp_path):
@@ -45,7 +35,7 @@ def test_jina_is_a_word_and_another_service_is_an_address(settings, tmp_path):
     assert ("r.jina.ai", "reader.example", 600) == (
         jina.service.host,
         other.service.host,
-        other.page_limits("https://a.b", "b")[-1].per_minute,
+        other.limit("https://a.b").per_minute,
     )
 
 

@@ -317,32 +317,6 @@ def test_whoever_knows_better_has_the_server_asked_again(house, base, web, which
     assert JobStatus.PENDING is house.job_of(waiting[1 - which]).status
 
 
-def test_pages_of_one_base_that_wait_for_each_other_say_so(tmp_path, fetching, web):
-    """While one is fetched, the next one of the base is put back, and not told of a host."""
-    house = House(tmp_path / "narrow", web=replace(fetching, base_at_once=1))
-    base = house.base(None)
-    second = []
-
-    def answer(handler):
-        house.deliver(house.job_of(second[0]).id)
-        handler.send_response(200)
-        handler.send_header("Content-Length", str(len(ARTICLE.encode())))
-        handler.end_headers()
-        handler.wfile.write(ARTICLE.encode())
-
-    web.by("/first", answer)
-    web.page("/second", ARTICLE)
-    first, other = house.add(base, UrlInput(url=web.url("/first")), UrlInput(url=web.url("/second")))
-    second.append(other)
-    house.deliver(house.job_of(first).id)
-    told = house.service.why(other.id).explanation
-
-    assert ItemStatus.COMPLETED is house.item(first).status
-    assert "rate_limited" in told
-    assert "pages of its base" in told
-    assert 0 == web.count("/second")
-
-
 def test_who_waits_for_a_page_is_told_how_long_its_server_lets_wait(house, base, web):
     """By the name of the page and what it waits for, once all that waits in the base has been put off."""
     web.page("/lamp", "slow down", status=429, headers={"Retry-After": "900"})

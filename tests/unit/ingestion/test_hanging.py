@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from knowledge.catalog import rate
-from knowledge.ingestion import hanging
+from knowledge.ingestion import capture, hanging
 from knowledge.model.inputs import NoteInput, UrlInput
 from knowledge.model.jobs import JobStatus
 from knowledge.model.status import ItemStatus
@@ -14,6 +14,7 @@ from knowledge.pipeline.http.address import AllowList
 from knowledge.pipeline.http.client import Limits, WebClient
 from knowledge.pipeline.sources.robots import Robots
 from knowledge.pipeline.sources.url import Web
+from knowledge.service import KnowledgeService
 from tests.fakes.web_server import WebServer
 from tests.house import House
 from tests.pages import ARTICLE
@@ -85,7 +86,7 @@ def test_all_that_hangs_together_leaves_a_process(slow, notes):
     slow.deliver(slow.job_of(other).id)
 
     assert "rate_limited" == slow.job_of(notes[2]).error
-    assert "what it needs has not answered in time" in slow.service.why(notes[2].id).explanation
+    assert "embedder:paid has not answered in time" in slow.service.why(notes[2].id).explanation
     assert ItemStatus.COMPLETED is slow.item(other).status
 
 
@@ -100,21 +101,95 @@ def test_what_fails_at_once_does_not_hang(slow, paid_server, fault):
     assert not hangs(slow, SCOPE)
 
 
-def test_a_web_server_that_hangs_is_asked_by_one(tmp_path):
-    """Until it answers."""
-    client = WebClient(limits=Limits(total_seconds=0.5), allow=AllowList.of(["127.0.0.1"]))
-    house = House(tmp_path, web=Web(client, Robots(client)))
-    with WebServer() as web:
-        for path in ("/a", "/b"):
-            web.silent(path)
-        base = house.base(None)
-        first, second = house.add(base, UrlInput(url=web.url("/a")), UrlInput(url=web.url("/b")))
-        scope = f"host:{web.host}"
-        house.deliver(house.job_of(first).id)
-        hung = hangs(house, scope)
-        web.page("/b", ARTICLE)
-        house.deliver(house.job_of(second).id)
+def test_a_person_who_knows_better_is_believed(slow, notes):
+    """`jobs requeue` of whoever waits ends the mark."""
+    hanging.take_turn(slow.rt, slow.claim(slow.job_of(notes[1])), SCOPE)
+    slow.deliver(slow.job_of(notes[2]).id)
+    slow.service.requeue_job(slow.job_of(notes[2]).id)
 
-    assert hung
-    assert ItemStatus.COMPLETED is house.item(second).status
-    assert not hangs(house, scope)
+    assert not hangs(slow, SCOPE)
+
+
+def test_what_costs_no_request_says_nothing(slow, notes, paid_server):
+    """All vectors come from the cache: nobody has answered."""
+    other = slow.base("paid")
+    with slow.db.write() as tx:
+        rate.answered(tx, SCOPE)
+    slow.deliver(slow.job_of(notes[1]).id)
+    with slow.db.write() as tx:
+        rate.hang(tx, SCOPE, timedelta(minutes=1))
+    (again,) = slow.add(other, NoteInput(content="lamp 1"))
+    asked = paid_server.requests()
+    slow.deliver(slow.job_of(again).id)
+
+    assert ItemStatus.COMPLETED is slow.item(again).status
+    assert asked == paid_server.requests()
+    assert hangs(slow, SCOPE)
+
+
+@pytest.fixture
+def web():
+    with WebServer() as web:
+        web.silent("/silent")
+        web.page("/fine", ARTICLE)
+        web.page("/gone", "gone", status=404)
+        web.page("/later", "later", status=429, headers={"Retry-After": "7"})
+        web.page("/blank", "<p></p>")
+        yield web
+
+
+@pytest.fixture
+def house(tmp_path):
+    """A house whose pages have half a second."""
+    client = WebClient(limits=Limits(total_seconds=0.5), allow=AllowList.of(["127.0.0.1"]))
+    return House(tmp_path, window=20, web=Web(client, Robots(client)))
+
+
+@pytest.mark.parametrize("path", ["/fine", "/gone", "/later", "/blank"])
+def test_a_web_server_hangs_until_it_answers_whatever_that_is(house, web, path):
+    """A refusal is an answer."""
+    base = house.base(None)
+    scopes = f"host:{web.host}", f"pages:{base.id}"
+    first, second = house.add(base, UrlInput(url=web.url("/silent")), UrlInput(url=web.url(path)))
+    house.deliver(house.job_of(first).id)
+    before = [hangs(house, scope) for scope in scopes]
+    house.deliver(house.job_of(second).id)
+
+    assert [True, True] == before
+    assert [False, False] == [hangs(house, scope) for scope in scopes]
+
+
+def test_a_list_of_dead_hosts_has_one_asked_at_a_time(house, web):
+    """Each of them is a new one, but they are pages of one base; other bases are not kept back."""
+    base = house.base(None)
+    with WebServer() as dead:
+        dead.silent("/silent")
+        first, second, third = house.add(
+            base, *(UrlInput(url=url) for url in (web.url("/silent"), dead.url("/silent"), web.url("/fine")))
+        )
+        house.deliver(house.job_of(first).id)
+        claimed = house.claim(house.job_of(second))
+        with capture.place(house.rt, claimed) as may:
+            house.deliver(house.job_of(third).id)
+        (page,) = house.add(house.base(None), UrlInput(url=web.url("/fine")))
+
+    assert may
+    assert "rate_limited" == house.job_of(third).error
+    assert "a page of its base has not answered in time" in house.service.why(third.id).explanation
+    assert JobStatus.PENDING is house.job_of(page).status
+
+
+def test_both_may_hang_at_once(make_house, paid_spec, paid_server, web):
+    """The embedder of a page's base and its host: the job gets its turn at both."""
+    house = make_house(paid_spec)
+    client = WebClient(allow=AllowList.of(["127.0.0.1"]))
+    house.rt = replace(house.rt, web=Web(client, Robots(client)))
+    house.service = KnowledgeService(house.rt)
+    (page,) = house.add(house.base("paid"), UrlInput(url=web.url("/fine")))
+    with house.db.write() as tx:
+        for scope in (SCOPE, f"host:{web.host}"):
+            rate.hang(tx, scope, timedelta(minutes=10))
+    house.deliver(house.job_of(page).id)
+
+    assert ItemStatus.COMPLETED is house.item(page).status
+    assert not hangs(house, SCOPE)

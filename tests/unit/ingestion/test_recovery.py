@@ -7,7 +7,6 @@ import sys
 import threading
 from datetime import timedelta
 
-import psutil
 import pytest
 
 from knowledge.catalog import bases, jobs, orphans, workers
@@ -21,7 +20,7 @@ from knowledge.model.ids import BaseId
 from knowledge.model.jobs import JobSpec, JobStatus, JobType, Owner
 from knowledge.model.status import ItemStatus
 from knowledge.pipeline.vectorstore.sqlite.store import SqliteIndexStore
-from knowledge.process import this_process
+from knowledge.process import began, this_process
 from tests.rows import new_folder, new_item
 from tests.waiting import PATIENCE_SECONDS
 
@@ -380,7 +379,7 @@ def test_a_frozen_owner_that_keeps_others_out_is_killed(make_house, holds, over_
     frozen = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert "ready\n" == frozen.stdout.readline()
-        owner = Owner(this_process().host, frozen.pid, psutil.Process(frozen.pid).create_time())
+        owner = Owner(this_process().host, frozen.pid, began(frozen.pid))
         house.age(claimed_by(house, item, owner).id, lease_until=over_for)
         frozen.stdin.write("\n")
         frozen.stdin.flush()
@@ -408,7 +407,7 @@ def test_a_stopped_owner_whose_job_was_taken_is_killed_after_a_minute(house, bas
     (item,) = house.notes(base, "lighthouse")
     owner_process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
-        owner = Owner(this_process().host, owner_process.pid, psutil.Process(owner_process.pid).create_time())
+        owner = Owner(this_process().host, owner_process.pid, began(owner_process.pid))
         if state == "stopped":
             owner_process.send_signal(signal.SIGSTOP)
             os.waitpid(owner_process.pid, os.WUNTRACED)

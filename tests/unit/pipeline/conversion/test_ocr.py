@@ -20,6 +20,7 @@ from knowledge.pipeline.conversion.apart import StepFailed, apart
 from knowledge.pipeline.conversion.ocr import OcrProcessor
 from knowledge.pipeline.conversion.port import Converted, Lost, NoRoom, Order, Waiting
 from knowledge.pipeline.readers.media_type import detect
+from knowledge.process import began
 from tests.contracts.processor_contract import ProcessorContract
 from tests.processes import is_over
 from tests.scans import picture, scan
@@ -256,7 +257,7 @@ def test_another_process_with_the_same_number_is_left_alone(processor, tmp_path)
     me = psutil.Process()
     work = tmp_path / "work"
     work.mkdir()
-    processor.cancel({"host": os.uname().nodename, "pid": me.pid, "started": me.create_time() - 100}, work)
+    processor.cancel({"host": os.uname().nodename, "pid": me.pid, "started": began(me.pid) - 100}, work)
 
     assert me.is_running()
 

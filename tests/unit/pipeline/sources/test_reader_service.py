@@ -176,7 +176,7 @@ def test_addresses_inside_are_not_told_to_the_service(service, web, url):
 
 def test_limit_is_that_of_the_service(service, web):
     """All pages of all sites share it."""
-    limits = [web.page_limits(url, "base")[-1] for url in ("https://a.example/", "https://b.example/")]
+    limits = [web.limit(url) for url in ("https://a.example/", "https://b.example/")]
 
     assert [Limit("reader:127.0.0.1", at_once=3, per_minute=10)] * 2 == limits
 
