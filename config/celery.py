@@ -81,6 +81,7 @@ def _options(settings: Settings) -> dict[str, Any]:
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,
         "broker_channel_error_retry": True,  # a broker whose disk is full refuses; that ends no worker
+        "worker_consumer": "config.consumer:PatientConsumer",
         "task_publish_retry": True,
         "task_publish_retry_policy": {"max_retries": 1, "interval_start": 0.1, "interval_step": 0.1, "interval_max": 0.2},
         "broker_transport_options": {

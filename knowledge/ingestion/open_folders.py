@@ -38,7 +38,9 @@ class OpenFolder:
     seen: set[ItemId] = field(default_factory=set)
     is_kept: bool = False  #: something in it is there, or may be
     is_unlisted: bool = False  #: not all of it could be looked at
-    was_mount: bool | None = None  #: as its row says, if it has one
+    was_mount: bool = False  #: as its row says
+    mount_points: dict[str, ItemId] = field(default_factory=dict)  #: known in it and not spoken of, by relative path
+    gone_before: int = 0  #: how much was gone when it was entered
     _is_deleted: bool = False
 
     def saw(self, known: Known) -> None:
@@ -105,10 +107,10 @@ class OpenFolders:
         return self._entered(relative, type_, data or {}, above)
 
     def _entered(self, relative: str, type_: ItemType, data: Mapping[str, object], above: OpenFolder) -> OpenFolder:
-        folder = OpenFolder(relative, type_, data, above)
+        folder = OpenFolder(relative, type_, data, above, gone_before=len(self.gone))
         known = above.known.get((type_, key_of(f"{self._source}/{relative}", folder.data)))
         if known is not None:
-            folder.id, folder.path, folder.was_mount = known.id, known.path, _is_mount(known)
+            folder.id, folder.path, folder.was_mount = known.id, known.path, bool(known.data.get(DataKey.MOUNT))
             above.seen.add(known.id)
             folder._is_deleted = known.status is ItemStatus.DELETING
             self._loaded(folder)
@@ -133,6 +135,7 @@ class OpenFolders:
         if not entry.relative:
             self._root.is_unlisted = True
             return
+        self.said(entry.relative)
         if entry.reason not in STILL_THERE:
             return
         source = entry.source or f"{self._source}/{entry.relative}"
@@ -141,6 +144,12 @@ class OpenFolders:
             is_still_there = known.type not in CONTAINERS or entry.reason is SkipReason.UNREADABLE
             if is_still_there and known.status is not ItemStatus.DELETING:
                 above.saw(known)
+
+    def said(self, relative: str) -> None:
+        """Something else lies there now, or is to be left out: no disk is missing."""
+        above = self._open.get(relative.rpartition("/")[0])
+        if above is not None:
+            above.mount_points.pop(relative, None)
 
     def find_deleted(self, tx: Tx, folders: Iterable[OpenFolder]) -> None:
         """Note which of these folders, and of those above them, were deleted since they were entered."""
@@ -161,18 +170,25 @@ class OpenFolders:
             for known in items.children(tx, self._base_id, folder.id):
                 folder.known[known.type, key_of(known.source, known.data)] = known
                 folder.by_source.setdefault(known.source, []).append(known)
+                if known.data.get(DataKey.MOUNT):
+                    folder.mount_points[known.source.removeprefix(f"{self._source}/")] = known.id
         return folder
 
     def _close(self, folder: OpenFolder) -> None:
         unseen = [
             known for known in folder.known.values() if known.id not in folder.seen and known.status is not ItemStatus.DELETING
         ]
-        unmounted = set() if self._may_be_empty else self._unmounted(folder, unseen)
-        if unmounted:
-            folder.is_kept = True
-            unseen = [known for known in unseen if known.id not in unmounted]
-        elif folder.id is not None and folder.was_mount is not None and folder.was_mount is not folder.is_mount:
+        if folder.was_mount and not folder.is_mount and not folder.is_kept and folder.known and not self._may_be_empty:
+            del self.gone[folder.gone_before :]  # whatever it holds: folders that were made beforehand, and nothing else
+            self.unmounted.append(folder.relative)
+            folder.is_kept, unseen = True, []
+        elif folder.id is not None and folder.was_mount is not folder.is_mount:
             self.mounts[folder.id] = folder.is_mount
+        missing = {} if self._may_be_empty else {item_id: relative for relative, item_id in folder.mount_points.items()}
+        lost = [known.id for known in unseen if known.id in missing]
+        self.unmounted += [missing[item_id] for item_id in lost]
+        folder.is_kept |= bool(lost)
+        unseen = [known for known in unseen if known.id not in lost]
         if self._is_unlisted(folder):
             folder.is_kept |= bool(unseen)
         else:
@@ -184,15 +200,6 @@ class OpenFolders:
         elif folder.id is not None and not folder._is_deleted:
             self.gone.append(folder.id)
 
-    def _unmounted(self, folder: OpenFolder, unseen: Iterable[Known]) -> set[ItemId]:
-        """What was not seen because nothing is mounted on this folder, or on itself, any more."""
-        if unseen and folder.was_mount and not folder.is_mount and not folder.is_kept:
-            self.unmounted.append(folder.relative)
-            return {known.id for known in unseen}
-        mounts = [known for known in unseen if _is_mount(known)]
-        self.unmounted += [known.source.removeprefix(f"{self._source}/") for known in mounts]
-        return {known.id for known in mounts}
-
     def _is_unlisted(self, folder: OpenFolder) -> bool:
         step: OpenFolder | None = folder
         while step is not None:
@@ -200,7 +207,3 @@ class OpenFolders:
                 return True
             step = step.above
         return False
-
-
-def _is_mount(known: Known) -> bool:
-    return bool(known.data.get(DataKey.MOUNT))

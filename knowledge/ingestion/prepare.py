@@ -133,6 +133,7 @@ class _Expansion:
 
     def _take_child(self, child: Child) -> None:
         folder = self._folders.enter(child.relative.rpartition("/")[0])
+        self._folders.said(child.relative)
         known = folder.known.get((child.type, child.key))
         if known is None:
             if self._is_too_deep(child.relative):

@@ -2,8 +2,7 @@
 was taken out of an index and is not yet wiped.
 
 Looking needs no lock. What looks abandoned and is older than an hour is looked at again under the base lock, where no commit is
-under way, and then removed. Copies that were never placed go when
-the process that made them is gone, or after a day.
+under way, and then removed. Copies that were never placed go when the process that made them is gone, or after a day.
 """
 
 import logging

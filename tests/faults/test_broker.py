@@ -1,7 +1,10 @@
 """The broker is killed, loses its data, loses messages, or cuts its connections: idle, busy, and with a backlog."""
 
+import time
+
 import pytest
 
+from config.consumer import PAUSE_SECONDS
 from knowledge.model.inputs import NoteInput
 from knowledge.model.jobs import JobType
 from knowledge.model.status import ItemStatus
@@ -75,15 +78,23 @@ def test_broker_that_refuses_ends_no_worker(fleet, base):
         broker.config_set("min-replicas-to-write", 1)
         try:
             for name in WORKERS:
-                eventually(lambda name=name: "NOREPLICAS" in fleet.log(name), f"{name} is refused", seconds=60)
+                eventually(lambda name=name: "NOREPLICAS" in fleet.log(name), f"{name} is refused")
+            began, seen = time.monotonic(), refusals(fleet)
+            eventually(lambda: refusals(fleet) >= seen + 2, "it is asked again")
+            asked_again = time.monotonic() - began
             note = fleet.add_note(base, *paragraphs(2))
         finally:
             broker.config_set("min-replicas-to-write", 0)
 
     assert ItemStatus.COMPLETED == fleet.settled(note, seconds=60).status
+    assert PAUSE_SECONDS * 0.9 <= asked_again, "it is asked again and again, and each time is told of at length"
     assert before == {name: fleet.pid(name) for name in WORKERS}
     assert all(map(fleet.lives, WORKERS))
     assert_promises(fleet)
+
+
+def refusals(fleet):
+    return fleet.log("index").count("NOREPLICAS")
 
 
 def test_work_is_accepted_while_the_broker_is_away(fleet, base):

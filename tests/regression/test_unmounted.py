@@ -140,3 +140,48 @@ def test_disk_that_is_laid_over_a_known_folder_is_kept_as_well(house, base, tmp_
     reindex(house, root)
 
     assert ["shelf/a.md", "shelf/inner/b.md"] == house.raw(base)
+
+
+def ignored(disk):
+    (disk.parent / ".knowledgeignore").write_text("inner/\n")
+
+
+def linked(disk):
+    take_away(disk)
+    disk.rmdir()
+    disk.symlink_to(disk.parent.parent)
+
+
+def replaced(disk):
+    take_away(disk)
+    disk.rmdir()
+    disk.write_text("The lamp stood on the shelf.")
+
+
+@pytest.mark.parametrize("change", [ignored, linked, replaced])
+def test_what_somebody_has_put_out_or_replaced_is_removed(house, base, docs, root, disk, change):
+    """It is not missing: the folder says what is to become of it. A private disk must not be found any more."""
+    change(disk)
+    state = reindex(house, root)
+
+    assert ItemStatus.COMPLETED is state.status
+    assert not {"fog", "keeper"} & texts(house, base)
+    assert "unmounted" not in state.data.get("skipped", {}).get("reasons", {})
+    assert not [path for path in house.raw(base) if path.startswith("docs/inner/")]
+
+
+@pytest.mark.parametrize("only_below", [False, True], ids=["files on top", "files below only"])
+def test_folders_that_were_made_beforehand_are_empty_too(house, base, docs, root, disk, only_below):
+    """Services make the folders of a share at boot, before, or without, the disk."""
+    if only_below:
+        (disk / "b.md").unlink()
+        reindex(house, root)
+    before = rows(house, root)
+    take_away(disk)
+    (disk / "deep").mkdir()
+    state = reindex(house, root)
+
+    assert [{"path": "inner", "reason": "unmounted"}] == state.data["skipped"]["sample"]
+    assert before == rows(house, root)
+    assert "keeper" in texts(house, base)
+    assert ItemStatus.COMPLETED is state.status

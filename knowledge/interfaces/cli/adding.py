@@ -3,13 +3,11 @@
 import re
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from knowledge.errors import ItemNotFound
 from knowledge.interfaces.cli import left_out
 from knowledge.interfaces.cli.application import opened_service
 from knowledge.interfaces.cli.describing import print_items
@@ -30,14 +28,15 @@ from knowledge.interfaces.cli.options import (
 from knowledge.interfaces.cli.outcome import tell_end, waited_for
 from knowledge.interfaces.cli.output import Output, counted
 from knowledge.interfaces.cli.printable import printable
+from knowledge.interfaces.cli.rereading import as_they_are_now
 from knowledge.interfaces.cli.shapes import conflict_object, item_object, waited_object
 from knowledge.interfaces.cli.wait import missing_hands
 from knowledge.model.inputs import DirectoryInput, FileInput, ItemInput, NoteInput, SitemapInput, Strategy, UrlInput
 from knowledge.model.results import Conflict
-from knowledge.model.views import Base, Item
+from knowledge.model.views import Base
 
 if TYPE_CHECKING:
-    from knowledge.service import KnowledgeService
+    pass
 
 EXAMPLE: Final = example("knowledge item add handbook ./docs --wait")
 _ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.I)  #: the service says which schemes it takes
@@ -109,7 +108,7 @@ def add(
         if wait:
             accepted = [*(item.id for item in items), *receipt.gone]
             waited = waited_for(service, base, accepted, output, timeout, told=lacking)
-            items = _as_they_are_now(service, items)
+            items = as_they_are_now(service, items)
 
     wire = {
         "base_id": base.id,
@@ -186,12 +185,3 @@ def _refuse_conflicts(output: Output, base: Base, conflicts: Sequence[Conflict])
     output.answer(wire, people)
     output.hint("nothing was added: these are there already; --on-conflict rename or replace adds them all the same")
     return ExitCode.FAILED
-
-
-def _as_they_are_now(service: "KnowledgeService", items: Sequence[Item]) -> list[Item]:
-    """These items read again, without those that have been deleted meanwhile."""
-    found = []
-    for item in items:
-        with suppress(ItemNotFound):
-            found.append(service.item(item.id))
-    return found

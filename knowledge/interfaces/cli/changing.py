@@ -10,7 +10,7 @@ from knowledge.interfaces.cli.exits import ExitCode
 from knowledge.interfaces.cli.options import BaseName, Debug, Json, Timeout, Wait, example, require_wait, texts
 from knowledge.interfaces.cli.outcome import tell_end, waited_for
 from knowledge.interfaces.cli.output import Output, counted
-from knowledge.interfaces.cli.roots import all_roots
+from knowledge.interfaces.cli.rereading import all_roots
 from knowledge.interfaces.cli.shapes import waited_object
 from knowledge.interfaces.cli.wait import Ended, missing_hands
 from knowledge.model.ids import ItemId

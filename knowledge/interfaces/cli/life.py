@@ -1,10 +1,12 @@
 """knowledge base patch | enable-embedder | restore | import: what becomes of a base after its creation."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from knowledge.errors import BaseNotFound
 from knowledge.interfaces.cli.application import application, opened_service
 from knowledge.interfaces.cli.bases import print_base
 from knowledge.interfaces.cli.exits import ExitCode
@@ -24,7 +26,7 @@ from knowledge.interfaces.cli.options import (
 )
 from knowledge.interfaces.cli.outcome import tell_end, waited_for
 from knowledge.interfaces.cli.output import Output, counted
-from knowledge.interfaces.cli.roots import all_roots
+from knowledge.interfaces.cli.rereading import all_roots, as_they_are_now
 from knowledge.interfaces.cli.shapes import base_object, item_object, waited_object
 from knowledge.interfaces.cli.wait import Ended, missing_hands
 from knowledge.model.inputs import BasePatch
@@ -139,9 +141,10 @@ def enable_embedder(
     require_wait(wait, timeout)
     output = Output(as_json=json)
     with opened_service() as service:
+        began = datetime.now(UTC).replace(microsecond=0)  # rows keep less of a second
         base = service.enable_embedder(service.base(base_name).id, embedder)
-        waited = _worked_off(service, base, output, timeout) if wait else None
-        base = service.base(base.id)
+        waited = _worked_off(service, base, output, timeout, since=began) if wait else None
+        base = _now(service, base)
 
     output.answer(_base_wire(base, waited), lambda out: print_base(out, base))
     return _ending(
@@ -171,9 +174,8 @@ def restore(
         chosen = None if no_embedder else embedder or source.embedder
         receipt = service.restore_base(source.id, name, chosen)
         waited = _worked_off(service, receipt.base, output, timeout) if wait else None
-        base, items = service.base(receipt.base.id), receipt.items
-        if waited:
-            items = all_roots(service, base.id)
+        base = _now(service, receipt.base)
+        items = as_they_are_now(service, receipt.items) if waited else receipt.items
 
     wire = {
         "base": base_object(base),
@@ -202,7 +204,7 @@ def import_base(
     with opened_service(founds=True) as service:
         base = service.import_base(file)
         waited = _worked_off(service, base, output, timeout) if wait and base.status is BaseStatus.COMPLETED else None
-        base = service.base(base.id)
+        base = _now(service, base)
         output.answer(_base_wire(base, waited), lambda out: print_base(out, base))
         tell_of_bases(output, service, base)
         roots = service.list_items(base.id, roots_only=True, limit=100).items
@@ -218,14 +220,25 @@ def import_base(
     return _ending(output, base, waited, None)
 
 
-def _worked_off(service: "KnowledgeService", base: Base, output: Output, timeout: float | None) -> Ended:
-    """Everything in the base, which was made just now or is indexed again."""
+def _worked_off(
+    service: "KnowledgeService", base: Base, output: Output, timeout: float | None, *, since: datetime | None = None
+) -> Ended:
+    """Everything in the base, which was made just now, or is indexed again by a job that was made `since`."""
     lacking = missing_hands(service, base, published=service.broker_answers())
     if lacking:
         output.hint(f"accepted; {lacking}")
-    again = [job.id for job in service.list_jobs(base_id=base.id, limit=JOBS).jobs if job.type is JobType.REINDEX_SUBTREE]
+    found = service.list_jobs(base_id=base.id, limit=JOBS).jobs if since else ()
+    again = [job.id for job in found if job.type is JobType.REINDEX_SUBTREE and since and job.created_at >= since]
     roots = [item.id for item in all_roots(service, base.id)]
     return waited_for(service, base, roots, output, timeout, job_id=next(iter(again), None), told=lacking)
+
+
+def _now(service: "KnowledgeService", base: Base) -> Base:
+    """As it is after the waiting, in which somebody may have deleted it."""
+    try:
+        return service.base(base.id)
+    except BaseNotFound:
+        return base
 
 
 def _base_wire(base: Base, waited: Ended | None) -> dict[str, object]:

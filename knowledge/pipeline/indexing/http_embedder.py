@@ -99,7 +99,7 @@ class HttpEmbedder:
             start = end
 
     def embed_query(self, text: str) -> Vector:
-        """See `Embedder.embed_query`. Waits `QUERY_SECONDS` at most."""
+        """See `Embedder.embed_query`. Waits `QUERY_SECONDS` at most for each part of the answer."""
         try:
             answer = self._ask([self._query_prefix + text], first_position=0, seconds=QUERY_SECONDS)
         except _TooLarge as refusal:

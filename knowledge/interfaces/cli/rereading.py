@@ -1,7 +1,10 @@
-"""Every root of a base, page by page."""
+"""Every root of a base, page by page; and items read again."""
 
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from knowledge.errors import ItemNotFound
 from knowledge.model.ids import BaseId
 from knowledge.model.views import Item
 
@@ -19,3 +22,12 @@ def all_roots(service: "KnowledgeService", base_id: BaseId) -> list[Item]:
         found += page.items
         if (cursor := page.next_cursor) is None:
             return found
+
+
+def as_they_are_now(service: "KnowledgeService", items: Sequence[Item]) -> list[Item]:
+    """These items read again, without those that have been deleted meanwhile."""
+    found = []
+    for item in items:
+        with suppress(ItemNotFound):
+            found.append(service.item(item.id))
+    return found
