@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, ExceptionContext, create_engine, event
 from sqlalchemy.exc import DatabaseError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoFreeConnection
 from sqlalchemy.pool import NullPool, QueuePool
@@ -150,6 +150,12 @@ def _sqlite_engine(url: str, *, pooled: bool, busy_timeout_seconds: float, synch
             "secure_delete=ON",  # what is deleted is overwritten, so that its words are not left in free pages
         ):
             connection.execute(f"PRAGMA {pragma}").fetchall()
+
+    @event.listens_for(engine, "handle_error")
+    def _give_up(context: ExceptionContext) -> None:
+        """Connections that were opened while the file could only be read never write; others are opened in their place."""
+        if "readonly" in str(context.original_exception):
+            context.is_disconnect = True
 
     return engine
 

@@ -68,6 +68,7 @@ class Blows:
         self.is_whole = True  #: no process was killed and no disk has failed
         self._patience, self._ambush_seconds = PATIENCE_SECONDS * slow, AMBUSH_SECONDS * slow
         self.unpaid_late = 0  #: texts whose answer came when nobody waited any more
+        self.woken_late = 0  #: texts that a process may send which stood still between its last look and the request
         self._frozen: dict[int, str] = {}  #: pool processes that stand still, and their workers
         self._asking: list[Future[None]] = []
         self._threads = ThreadPoolExecutor(4)
@@ -233,6 +234,7 @@ class Blows:
                     return False
                 self._frozen[pid] = worker
                 self.unpaid_late += BATCH_TEXTS  # an answer that came meanwhile is too late
+                self.woken_late += BATCH_TEXTS
                 stop([pid], self._fleet.service.rt.db.path)
             case Blow.ALL:
                 everything = (*WORKERS, "beat", "broker")

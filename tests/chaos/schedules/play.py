@@ -227,7 +227,7 @@ class Theatre:
         story = self.diary.read()
         result.ended = Counter(entries[-1].error or entries[-1].status for entries in story.items.values())
         result.texts = len(self.fleet.embedder.sent())
-        insist_on_promises(self.fleet, people, story, unpaid_late=blows.unpaid_late)
+        insist_on_promises(self.fleet, people, story, unpaid_late=blows.unpaid_late, woken_late=blows.woken_late)
         self._no_lock_is_held(people)
 
     def _no_lock_is_held(self, people: People) -> None:

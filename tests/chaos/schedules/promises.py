@@ -23,11 +23,12 @@ _MAY: Final = frozenset(
 _STORAGE: Final = frozenset({"storage_full", "storage_failed"})
 
 
-def insist_on_promises(fleet: Fleet, people: People, story: Story, *, unpaid_late: int) -> None:
+def insist_on_promises(fleet: Fleet, people: People, story: Story, *, unpaid_late: int, woken_late: int) -> None:
     """Everything that the diary and the bill can show.
 
     Args:
         unpaid_late: texts of requests that were answered, but too late for whoever had asked.
+        woken_late: texts that processes which stood still may have sent when they woke, one batch each.
     """
     _nothing_accepted_is_lost(people, story)
     _nothing_deleted_comes_back(story)
@@ -35,7 +36,7 @@ def insist_on_promises(fleet: Fleet, people: People, story: Story, *, unpaid_lat
     _keys_admit_one_job(story)
     _runs_were_asked_for(people.asked, story)
     bill: Mapping[str, Mapping[str, list[float]]] = fleet.embedder.stats()["texts"]
-    _Bill(people, story, bill, stored_at(fleet.settings.data_dir)).insist(unpaid_late=unpaid_late)
+    _Bill(people, story, bill, stored_at(fleet.settings.data_dir)).insist(unpaid_late=unpaid_late, woken_late=woken_late)
 
 
 def _nothing_accepted_is_lost(people: People, story: Story) -> None:
@@ -144,7 +145,7 @@ class _Wasted:
 
     @property
     def lost(self) -> list[Span]:
-        return [run for run in self.senders if run.outcome == "cancelled"]
+        return [run for run in self.senders if _is_lost(run)]
 
 
 class _Bill:
@@ -166,9 +167,10 @@ class _Bill:
                     if story.items[item_id]:
                         self._runs[story.items[item_id][0].note] += story.runs(job_id)
 
-    def insist(self, *, unpaid_late: int) -> None:
+    def insist(self, *, unpaid_late: int, woken_late: int) -> None:
         """Each answer that came is stored, and no other is paid for, but for the one that a lost run was waiting for."""
         lost: list[_Wasted] = []
+        self._woken_late = woken_late
         for key, times in self._bill.items():
             insist(key in self._people.holders, "only texts of items are sent", text=key)
             runs = [run for holder in self._people.holders[key] for run in self._runs[holder]]
@@ -200,6 +202,9 @@ class _Bill:
 
     def _sent_by_a_run(self, key: str, sent: float, runs: list[Span]) -> set[Span]:
         under_way = [run for run in runs if run.began - CLOCK_SECONDS <= sent <= _last_word(run)]
+        if not under_way and self._woken_late and (lost := [run for run in runs if run.began <= sent and _is_lost(run)]):
+            self._woken_late -= 1
+            under_way = lost[-1:]
         facts: dict[str, Any] = {"text": key, "sent": sent, "holders": self._people.holders[key], "runs": runs}
         insist(under_way, "nothing is sent but by the run of an item that has this text", **facts)
         stored = self._stored.get(key)
@@ -225,6 +230,10 @@ def _last_word(run: Span) -> float:
     if run.outcome == "cancelled" or run.stopped < run.ended:
         return min(run.ended, run.stopped) + LATE_SECONDS
     return run.ended + CLOCK_SECONDS
+
+
+def _is_lost(run: Span) -> bool:
+    return run.outcome == "cancelled"
 
 
 def _overlapping(runs: set[Span]) -> int:

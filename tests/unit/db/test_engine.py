@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack, suppress
 
 import pytest
 from sqlalchemy import text
@@ -13,7 +14,8 @@ from sqlalchemy.exc import IntegrityError
 
 from knowledge.db import engine
 from knowledge.db.engine import Database
-from knowledge.errors import ConfigurationError, DatabaseBusy, InvalidInput, StorageFailed
+from knowledge.errors import ConfigurationError, DatabaseBusy, InvalidInput, KnowledgeError, StorageFailed
+from tests.modes import modes_bind_us
 
 
 @pytest.fixture
@@ -278,3 +280,28 @@ def test_a_log_in_use_is_left_to_the_next(db, monkeypatch):
     assert (False, True) == (while_in_use, db.truncate_log())
     with db.read() as tx:
         assert 200 == tx.scalar(text("PRAGMA busy_timeout"))
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_who_met_a_file_that_could_only_be_read_writes_again_when_it_may(db, durable):
+    """What was opened meanwhile stays as it was opened: it is given up with the first refusal, and all of its kind with it."""
+    db.dispose()
+    files = list(db.path.parent.iterdir())
+    with modes_bind_us():
+        for file in files:
+            file.chmod(0o400)
+        with ExitStack() as stack:  # several connections at once
+            for _ in range(3):
+                stack.enter_context(suppress(KnowledgeError))
+                stack.enter_context(db.read())
+            with pytest.raises(StorageFailed), db.write(durable=durable) as tx:
+                insert(tx, "a")
+        for file in db.path.parent.iterdir():
+            file.chmod(0o600)
+        with suppress(StorageFailed), db.write(durable=durable) as tx:
+            insert(tx, "b")
+        for value in ("c", "d", "e", "f"):
+            with db.write(durable=durable) as tx:
+                insert(tx, value)
+
+    assert 4 <= count(db)

@@ -96,7 +96,8 @@ class Connections:
             return
         with opened.lock:
             opened.leased.remove(connection)
-            if not self._closed:
+            # One that was opened while the file could only be read never writes, also not when the file can be written again.
+            if not self._closed and not connection.readonly("main"):
                 opened.idle.append(connection)
                 return
         connection.close()
