@@ -93,13 +93,13 @@ def test_row_that_comes_back_is_found():
         promises._nothing_deleted_comes_back(story(item("a", "deleting"), item("a", "completed")))
 
 
-def judge(sent, *runs, answered=None, stored=None, unpaid_late=0):
+def judge(sent, *runs, answered=None, stored=None, unpaid_late=0, woken_late=0):
     """The bill over one text that was sent at these seconds, while these runs of one item were under way."""
     bill = {"text": {"sent": sent, "answered": sent if answered is None else answered}, "question": {"sent": [1.0] * 9}}
     people = SimpleNamespace(others={"question"}, holders={"text": {"source of a"}})
     made = promises._Bill(people, story(item("a", "processing")), bill, {} if stored is None else {"text": stored})
     made._runs["source of a"] += [Span(str(number), 0, *run) for number, run in enumerate(runs)]
-    made.insist(unpaid_late=unpaid_late)
+    made.insist(unpaid_late=unpaid_late, woken_late=woken_late)
 
 
 def test_text_sent_outside_of_every_run_is_found():
@@ -110,6 +110,16 @@ def test_text_sent_outside_of_every_run_is_found():
     for run in ((4.0, 6.0, "completed"), (4.0, 8.0, "cancelled", 5.0)):  # the second was asked to stop long before
         with pytest.raises(Broken, match="by the run of an item"):
             judge([6.5], run, stored=6.6)
+
+
+def test_batch_of_a_process_that_was_woken_is_excused_once():
+    """It stood still between its last look and the request; nobody but a lost run is excused, and not for another batch."""
+    run = (4.0, 8.0, "cancelled", 5.0)
+    judge([8.1], run, answered=[], woken_late=1)
+
+    for sent, one in (([8.1, 8.2], run), ([3.9], run), ([8.1], (4.0, 8.0, "completed"))):
+        with pytest.raises(Broken, match="by the run of an item"):
+            judge(sent, one, answered=[], woken_late=1)
 
 
 def test_text_sent_again_although_it_was_stored_is_found():
