@@ -39,6 +39,7 @@ class OpenFolder:
     is_kept: bool = False  #: something in it is there, or may be
     is_unlisted: bool = False  #: not all of it could be looked at
     was_mount: bool = False  #: as its row says
+    is_lost: bool = False  #: nothing is mounted on it any more
     mount_points: dict[str, ItemId] = field(default_factory=dict)  #: known in it and not spoken of, by relative path
     gone_before: int = 0  #: how much was gone when it was entered
     _is_deleted: bool = False
@@ -178,17 +179,10 @@ class OpenFolders:
         unseen = [
             known for known in folder.known.values() if known.id not in folder.seen and known.status is not ItemStatus.DELETING
         ]
-        if folder.was_mount and not folder.is_mount and not folder.is_kept and folder.known and not self._may_be_empty:
-            del self.gone[folder.gone_before :]  # whatever it holds: folders that were made beforehand, and nothing else
-            self.unmounted.append(folder.relative)
-            folder.is_kept, unseen = True, []
-        elif folder.id is not None and folder.was_mount is not folder.is_mount:
+        if not self._may_be_empty:
+            unseen = self._without_lost_disks(folder, unseen)
+        if folder.id is not None and not folder.is_lost and folder.was_mount is not folder.is_mount:
             self.mounts[folder.id] = folder.is_mount
-        missing = {} if self._may_be_empty else {item_id: relative for relative, item_id in folder.mount_points.items()}
-        lost = [known.id for known in unseen if known.id in missing]
-        self.unmounted += [missing[item_id] for item_id in lost]
-        folder.is_kept |= bool(lost)
-        unseen = [known for known in unseen if known.id not in lost]
         if self._is_unlisted(folder):
             folder.is_kept |= bool(unseen)
         else:
@@ -199,6 +193,19 @@ class OpenFolders:
             folder.above.is_kept = True
         elif folder.id is not None and not folder._is_deleted:
             self.gone.append(folder.id)
+
+    def _without_lost_disks(self, folder: OpenFolder, unseen: list[Known]) -> list[Known]:
+        """What was not seen, and not because a disk is missing: that of this folder, or that of a mount point in it."""
+        if folder.was_mount and not folder.is_mount and not folder.is_kept and folder.known:
+            del self.gone[folder.gone_before :]  # whatever it holds: folders that were made beforehand, and nothing else
+            self.unmounted.append(folder.relative)
+            folder.is_lost = folder.is_kept = True
+            return []
+        missing = {item_id: relative for relative, item_id in folder.mount_points.items()}
+        lost = {known.id for known in unseen if known.id in missing}
+        self.unmounted += [missing[item_id] for item_id in lost]
+        folder.is_kept |= bool(lost)
+        return [known for known in unseen if known.id not in lost]
 
     def _is_unlisted(self, folder: OpenFolder) -> bool:
         step: OpenFolder | None = folder
